@@ -29,16 +29,10 @@ pub enum ConfigError {
     NoHome,
     /// The file cannot be read.
     #[error("OpenClaw's configuration {} cannot be read: {source}", .path.display())]
-    Read {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    Read { path: PathBuf, source: io::Error },
     /// Its content cannot be used.
     #[error("OpenClaw's configuration {} cannot be used: {wrong}", .path.display())]
     Wrong {
-        /// Which.
         path: PathBuf,
         /// What is wrong.
         wrong: EditError,
@@ -98,7 +92,6 @@ impl std::fmt::Debug for GatewayAuth {
 /// OpenClaw's configuration, as far as ostler reads it.
 #[derive(Debug)]
 pub struct OpenClawConfig {
-    /// The file.
     pub path: PathBuf,
     /// OpenClaw's state directory, where agents are.
     pub state: PathBuf,
@@ -112,7 +105,6 @@ pub struct OpenClawConfig {
     pub dm_scope: String,
     /// `session.maintenance`, as it is written.
     pub maintenance: Option<Value>,
-    /// The gateway.
     pub gateway: GatewayConfig,
     /// Where temporary files of this user's programs are, most likely first.
     pub temporary: Vec<PathBuf>,

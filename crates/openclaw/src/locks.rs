@@ -1,5 +1,5 @@
-//! Whether somebody is writing a transcript: OpenClaw's lock beside it, judged by the process that
-//! it names. Whoever moves a transcript takes that lock first, as OpenClaw would.
+//! Whether a process is writing a transcript: OpenClaw's lock beside it, judged by the process that
+//! it names. Moving a transcript takes that lock first, as OpenClaw would.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -20,7 +20,6 @@ const MAX_LOCK_TRIES: usize = 4;
 /// A lock that is there.
 #[derive(Debug, PartialEq, Eq)]
 pub struct TranscriptLock {
-    /// Its file.
     pub path: PathBuf,
     /// What it says.
     pub payload: LockPayload,
@@ -88,7 +87,7 @@ pub fn take_lock(transcript: &Path, machine: &Machine) -> Result<LockFile, Refus
     Err(Refusal::Busy { who: format!("others, who take {} in turn", path.display()) })
 }
 
-/// Every lock in a directory of transcripts that keeps somebody's hands off it.
+/// Every lock in a directory of transcripts that is held or may be.
 pub fn held_in(directory: &Path, machine: &Machine) -> io::Result<Vec<TranscriptLock>> {
     let entries = match std::fs::read_dir(directory) {
         Ok(entries) => entries,
@@ -107,8 +106,8 @@ pub fn held_in(directory: &Path, machine: &Machine) -> io::Result<Vec<Transcript
     Ok(held)
 }
 
-/// Lets go of every lock in a directory that a run of ours was killed over. Whoever has taken one
-/// meanwhile lets go of it himself.
+/// Lets go of every lock in a directory that a run of ours was killed over. A process that has taken one
+/// meanwhile lets go of it itself.
 pub fn let_go_in(directory: &Path, machine: &Machine) {
     let Ok(entries) = std::fs::read_dir(directory) else { return };
     for path in entries.flatten().map(|entry| entry.path()) {

@@ -12,7 +12,6 @@ use model::wire::{IncompleteSource, RefusalView};
 /// A word of a fixed list. It may have come through the daemon.
 pub type FixedWord = Cow<'static, str>;
 
-/// A store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StoreView {
@@ -31,34 +30,30 @@ pub struct StoreView {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StoreSession {
-    /// Its key.
     pub key: String,
     /// What it is for: `main`, `direct`, `group`, `cron`, …
     pub kind: &'static str,
     /// The agent that its key names, else the one whose store it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
-    /// The store.
     pub store: String,
     /// The session behind the key now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
-    /// When the entry was last changed; that is not when somebody last spoke.
+    /// When the entry was last changed; that is not when the last message came.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub updated_at: Option<Time>,
     /// How long ago that is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub age_ms: Option<u64>,
-    /// What the entry says about its last run; nobody says whether that is still so.
+    /// What the entry says about its last run; whether that is still so is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
     /// What it was called.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// The model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Whose model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model_provider: Option<String>,
     /// All tokens so far.
@@ -92,7 +87,6 @@ impl StoreSession {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StoreLsResult {
-    /// The stores.
     pub stores: Vec<StoreView>,
     /// How many sessions are listed.
     pub count: usize,
@@ -120,7 +114,6 @@ pub struct StoreFile {
     pub path: String,
     /// What it is.
     pub kind: &'static str,
-    /// Its size.
     pub bytes: u64,
     /// When it was last changed.
     pub modified_at: Time,
@@ -130,15 +123,12 @@ pub struct StoreFile {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StoreShowResult {
-    /// The session.
     pub session: StoreSession,
     /// How it stands with its transcript: `sound`, `missing`, `headerOnly` or `elsewhere`.
     pub transcript: &'static str,
-    /// Its files.
     pub files: Vec<StoreFile>,
     /// What a cleanup would do with it: `keep`, `prune-stale`, …
     pub action: &'static str,
-    /// Why.
     pub reason: &'static str,
     /// The entry, as it is written.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -221,10 +211,8 @@ pub struct StoreItem {
     /// What it was called.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// The model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// The file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// Its bytes.
@@ -233,7 +221,6 @@ pub struct StoreItem {
     /// How long ago it was last changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub age_ms: Option<u64>,
-    /// Why.
     pub reason: String,
     /// The policy only warns: this happens only with `--enforce`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -293,7 +280,6 @@ pub struct StoreCleanup {
     /// Whose it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
-    /// The index.
     pub path: String,
     /// `enforce` or `warn`.
     pub mode: FixedWord,
@@ -384,7 +370,6 @@ pub struct StoreCleanupResult {
     pub dry_run: bool,
     /// Whether the plan was carried out, even if there was nothing to do.
     pub applied: bool,
-    /// By store.
     pub stores: Vec<StoreCleanup>,
     /// How many entries and files go, or went.
     pub count: usize,
@@ -410,7 +395,6 @@ pub struct StoreFinding {
     pub problem: bool,
     /// The key, or the name of the file.
     pub id: String,
-    /// Why.
     pub reason: String,
     /// What can be done.
     pub remedy: String,
@@ -423,7 +407,6 @@ pub struct StoreFinding {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StoreVerified {
-    /// The store.
     #[serde(flatten)]
     pub store: StoreView,
     /// How many files lie in its directory.
@@ -440,7 +423,6 @@ pub struct StoreVerified {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StoreVerifyResult {
-    /// By store.
     pub stores: Vec<StoreVerified>,
     /// What could not be read.
     pub incomplete: Vec<IncompleteSource>,
@@ -450,9 +432,7 @@ pub struct StoreVerifyResult {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RebuiltEntry {
-    /// Its key.
     pub key: String,
-    /// Its session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
     /// Where it comes from: the name of a file of the store.
@@ -469,7 +449,6 @@ pub struct StoreRebuildResult {
     pub dry_run: bool,
     /// Whether a new index was written.
     pub applied: bool,
-    /// The index.
     pub path: String,
     /// What is wrong with it as it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]

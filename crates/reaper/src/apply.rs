@@ -10,10 +10,10 @@ use sys::relocate::{CopiedTree, Immovable};
 use sys::trash::ExistingName;
 
 use super::journal::{
-    self, BegunStep, Journal, JournalAction, JournalLine, JournalPath, Undecided,
+    self, BegunStep, Journal, JournalAction, JournalLine, JournalPath, Undecided, is_there,
 };
 use super::recheck::io_refusal;
-use super::slot::{drop_own, partial, undecided};
+use super::slot::{drop_own, keep_written, partial, undecided};
 use super::{CheckedRemoval, CollectError, PlannedRemoval};
 use sys::machine::Machine;
 use sys::writer_lock::WriterLock;
@@ -21,7 +21,7 @@ use sys::writer_lock::WriterLock;
 /// One run of the reaper. Its receipt comes into being with the first thing that goes.
 #[derive(Debug)]
 pub struct Reaper<'a> {
-    /// Whoever has this is the writer.
+    /// Its holder is the writer.
     home: &'a Path,
     machine: &'a Machine,
     command: String,
@@ -37,11 +37,10 @@ pub(super) type StepResult = Result<Result<(), Refusal>, CollectError>;
 /// What became of a thing.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    /// It went.
     Gone,
     /// It is where it was.
     Stays(Refusal),
-    /// It did not go as it should, and could not go back: somebody else's work is in its place.
+    /// It did not go as it should, and could not go back: another process's work is in its place.
     Parted {
         refusal: Refusal,
         matter: Undecided,
@@ -84,7 +83,7 @@ impl<'a> Reaper<'a> {
         self.settle_step(begun, moved)
     }
 
-    /// Gives something another name, which nobody else may have.
+    /// Gives something another name, which must be free.
     pub fn rename_item(&mut self, checked: &CheckedRemoval<'_>, to: &Path) -> StepResult {
         let planned = checked.planned;
         let action = JournalAction::Rename { to: JournalPath(to.to_owned()) };
@@ -110,23 +109,35 @@ impl<'a> Reaper<'a> {
             JournalAction::Replace { before: Some(super::hash(before)), after: super::hash(after) };
         let begun = self.begin_step(checked, action)?;
         let content = journal::slot_content(self.home, &self.id, &begun);
-        let private = journal::private_name(&self.id, begun.step);
+        let private = journal::private_beside_target(path, &self.id, begun.step);
+        let mut was_exchanged = false;
+        let mut keep = keep_written(&content);
         let replaced = copy_as(path, &content, before).and_then(|()| {
             sys::pause::pause_at("reap.backed-up");
-            sys::atomic::update_by(path, Some(before), after, private.as_ref())
+            let name = private.file_name().unwrap_or_default();
+            sys::atomic::update_by(path, Some(before), after, name, &mut |theirs| {
+                was_exchanged = true;
+                keep(theirs);
+            })
         });
         let Err(error) = replaced else { return self.settle_step(begun, Outcome::Gone) };
+        let refusal = io_refusal(path, &error);
+        if is_there(&private) {
+            let reason = "others wrote to it more than once while it was replaced".to_owned();
+            let matter = undecided(reason, [private.as_path(), &content]);
+            return self.settle_step(begun, Outcome::Parted { refusal, matter, done: true });
+        }
         let now = std::fs::read(path);
         if now.as_ref().is_ok_and(|now| now == after) {
             // It was replaced; only that this will outlast a crash of the machine is not certain.
             return self.settle_step(begun, Outcome::Gone);
         }
-        let not_reached = error.kind() == io::ErrorKind::WouldBlock;
+        let not_reached = error.kind() == io::ErrorKind::WouldBlock && !was_exchanged;
         if not_reached || now.is_ok_and(|now| now == before) {
             // Nothing was replaced: the copy is of no use.
             drop_own(&content);
         }
-        self.settle_step(begun, Outcome::Stays(io_refusal(path, &error)))
+        self.settle_step(begun, Outcome::Stays(refusal))
     }
 
     /// Writes a file where there is none. Undoing it moves the file away.
@@ -151,7 +162,7 @@ impl<'a> Reaper<'a> {
         };
         self.write_down(&begun)?;
         let private = journal::private_name(&self.id, step);
-        let made = sys::atomic::update_by(path, None, after, private.as_ref());
+        let made = sys::atomic::update_by(path, None, after, private.as_ref(), &mut |_| {});
         self.settle_step(begun, made.map_err(|error| io_refusal(path, &error)).into())
     }
 
@@ -162,7 +173,7 @@ impl<'a> Reaper<'a> {
             return Ok(Err(Refusal::Changed));
         }
         let begun = self.begin_step(checked, JournalAction::Discard)?;
-        // Under a name of ours nobody can put another thing in its place.
+        // Under a name of ours no other process can put another thing in its place.
         let outcome = match self.set_aside(planned, begun.step)? {
             Err(outcome) => outcome,
             Ok(aside) => match std::fs::remove_file(&aside) {
@@ -273,7 +284,7 @@ impl<'a> Reaper<'a> {
         }
     }
 
-    /// Moves something to another device: aside, where nobody finds it, then a copy, and then the original
+    /// Moves something to another device: aside, under a private name, then a copy, and then the original
     /// goes file by file, as far as it is what was copied.
     fn move_across(
         &mut self,
@@ -318,7 +329,7 @@ impl<'a> Reaper<'a> {
         Ok(go_back(&aside, path, refused, Some(content)))
     }
 
-    /// Gives something a private name in its own directory, where nobody finds it by its path.
+    /// Gives something a private name in its own directory, where its old path no longer finds it.
     fn set_aside(
         &mut self,
         planned: &PlannedRemoval,
@@ -340,7 +351,7 @@ impl<'a> Reaper<'a> {
     }
 }
 
-/// Gives something a name that is free. It is where it is, whatever was said after that.
+/// Gives something a name that is free. It is where it is, even if a later step fails.
 fn rename(print: &Fingerprint, from: &Path, to: &Path) -> io::Result<()> {
     match sys::trash::rename_noreplace(from, to) {
         Err(_) if is_at(print, to) && !is_at(print, from) => Ok(()),
@@ -348,7 +359,7 @@ fn rename(print: &Fingerprint, from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-/// Looks whether what was given another name is what was planned. If somebody put something else there in
+/// Looks whether what was given another name is what was planned. If another process put something else there in
 /// the last moment, or wrote to it, it goes back.
 fn stay_or_go_back(planned: &PlannedRemoval, place: &Path) -> Outcome {
     let Err(refused) = is_still(planned, place) else { return Outcome::Gone };
@@ -358,7 +369,7 @@ fn stay_or_go_back(planned: &PlannedRemoval, place: &Path) -> Outcome {
     }
 }
 
-/// Gives something its own name again, unless somebody has that now: then both stay, and it is told.
+/// Gives something its own name again, unless it is taken now: then both stay, and it is told.
 fn go_back(from: &Path, path: &Path, refused: Refusal, copy: Option<&Path>) -> Outcome {
     sys::pause::pause_at("reap.going-back");
     match sys::trash::rename_noreplace(from, path) {

@@ -39,7 +39,7 @@ impl InUse {
 
     fn look_at(&mut self, table: &ProcessTable, row: &ProcessRow) {
         let pid = row.pid;
-        // The first process began before there was any directory, and nobody works in it.
+        // The first process began before there was any directory, and no process works in it.
         let is_system = pid == 1 || table.is_kernel_thread(pid);
         if is_system {
             return;
@@ -64,7 +64,7 @@ impl InUse {
         }
     }
 
-    /// Whether nobody works in the directory or has something below it open.
+    /// Whether no process works in the directory or has something below it open.
     pub fn check_below(&self, directory: &Path) -> Result<(), Refusal> {
         if !self.listed {
             return Err(Refusal::Unproven { why: "processes cannot be listed".to_owned() });
@@ -94,7 +94,7 @@ fn may_write(directory: &Path, uid: u32) -> bool {
     about.map_or(true, |about| uid == 0 || uid == about.uid() || about.mode() & 0o022 != 0)
 }
 
-/// Whether nobody has the file open. The kernel itself is asked, so nobody can hide.
+/// Whether no process has the file open. The kernel itself is asked, so no process is missed.
 pub fn check_unopened(planned: &PlannedRemoval) -> Result<(), Refusal> {
     let file = match sys::private::open_regular(&planned.path) {
         Ok(file) => file,

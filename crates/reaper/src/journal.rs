@@ -19,6 +19,9 @@ use super::CollectError;
 /// The largest journal that is read: a line is a few hundred bytes.
 const MAX_JOURNAL_BYTES: u64 = 256 << 20;
 
+/// How many names are tried for something that comes back.
+const MOST_BACK_NAMES: u32 = 100;
+
 /// A path that is written whole, whatever bytes are in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JournalPath(pub PathBuf);
@@ -79,11 +82,9 @@ pub struct BegunStep {
     /// What is done.
     #[serde(flatten)]
     pub action: JournalAction,
-    /// To what.
     pub path: JournalPath,
     /// What kind of thing it is.
     pub kind: RemovableKind,
-    /// Why.
     pub why: String,
     /// How many bytes it takes.
     pub bytes: u64,
@@ -142,11 +143,10 @@ pub(super) enum JournalLine {
     Emptied { at: Time },
 }
 
-/// What a person must decide about a step, because there is work of somebody's in more than one place.
+/// What a person must decide about a step, because there is work in more than one place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Undecided {
-    /// What happened.
     pub reason: String,
     /// Everything that was kept, where it is.
     pub places: Vec<JournalPath>,
@@ -163,13 +163,13 @@ pub(super) struct Returning {
 /// What became of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StepState {
-    /// It was begun, and nobody wrote down what became of it.
+    /// It was begun, and its outcome was not journalled.
     Begun,
-    /// It may have a private name beside its own, and nobody wrote down what became of it.
+    /// It may have a private name beside its own, and its outcome was not journalled.
     Aside,
-    /// It was copied whole, and nobody wrote down whether the original is gone.
+    /// It was copied whole, and it was not journalled whether the original is gone.
     Copied,
-    /// It was being removed for good, and nobody wrote down whether all of it is gone.
+    /// It was being removed for good, and it was not journalled whether all of it is gone.
     Discarding,
     /// It was taken.
     Done,
@@ -210,6 +210,48 @@ impl JournalStep {
         (open && self.undecided.is_none()) || self.returning.is_some()
     }
 
+    /// Adds something to decide; what was to be decided before still is.
+    fn leave_undecided(&mut self, matter: Undecided) {
+        let mut places = self.undecided.take().map(|known| known.places).unwrap_or_default();
+        places.retain(|place| !matter.places.contains(place));
+        places.extend(matter.places);
+        self.undecided = Some(Undecided { reason: matter.reason, places });
+    }
+
+    /// Everything that was kept for a person to decide about and is still there. Names that only this step
+    /// uses are looked for as well, whatever the journal says: a kill, or an earlier version, may have left
+    /// one without a word.
+    pub(super) fn kept_places(&self, receipt: &str) -> Vec<PathBuf> {
+        let told = self.undecided.iter().flat_map(|matter| &matter.places);
+        let mut places: Vec<PathBuf> = told.map(|place| place.0.clone()).collect();
+        if !self.is_open() && self.begun.action != JournalAction::Discard {
+            let (path, step) = (self.begun.path.0.as_path(), self.begun.step);
+            let private = match self.begun.action {
+                JournalAction::Replace { .. } => private_beside_target(path, receipt, step),
+                _ => private_beside(path, receipt, step),
+            };
+            for name in [back_name(&private, receipt, step), private] {
+                if !places.contains(&name) {
+                    places.push(name);
+                }
+            }
+        }
+        places.retain(|place| is_there(place));
+        places
+    }
+
+    /// What lay in its slot is decided about. What others wrote and that has a private name elsewhere is not.
+    fn forget_slot(&mut self, receipt: &str) {
+        let slot = Path::new(receipt).join(self.begun.step.to_string());
+        let is_elsewhere = |place: &JournalPath| {
+            place.0.parent().is_none_or(|directory| !directory.ends_with(&slot))
+        };
+        self.undecided = self.undecided.take().and_then(|mut matter| {
+            matter.places.retain(is_elsewhere);
+            (!matter.places.is_empty()).then_some(matter)
+        });
+    }
+
     /// Whether undoing it would give something back.
     pub(super) fn can_be_undone(&self) -> bool {
         match self.state {
@@ -223,11 +265,9 @@ impl JournalStep {
 /// A run as its journal tells it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Receipt {
-    /// Its name.
     pub id: String,
     /// What was run.
     pub command: String,
-    /// When.
     pub at: Time,
     /// Whether it came to its end.
     pub ended: bool,
@@ -265,7 +305,7 @@ pub fn slot_content(home: &Path, receipt: &str, begun: &BegunStep) -> PathBuf {
     slot_directory(home, receipt, begun.step).join(name)
 }
 
-/// The name that nobody but this step uses, for a thing that is between its place and the trash.
+/// The name that only this step uses, for a thing that is between its place and the trash.
 pub(super) fn private_name(receipt: &str, step: u32) -> String {
     format!("{}{receipt}-{step}", model::plan::PRIVATE_PREFIX)
 }
@@ -273,6 +313,31 @@ pub(super) fn private_name(receipt: &str, step: u32) -> String {
 /// That name, beside a path.
 pub(super) fn private_beside(path: &Path, receipt: &str, step: u32) -> PathBuf {
     path.with_file_name(private_name(receipt, step))
+}
+
+/// That name, beside the file that a path leads to: by it new content comes to its place.
+pub(super) fn private_beside_target(path: &Path, receipt: &str, step: u32) -> PathBuf {
+    let target = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    private_beside(&target, receipt, step)
+}
+
+/// The name by which something comes back to the directory of `to`. Only this step uses it.
+fn back_name(to: &Path, receipt: &str, step: u32) -> PathBuf {
+    to.with_file_name(format!("{}.back", private_name(receipt, step)))
+}
+
+/// The same, where an earlier try may have left another process's work under that name.
+pub(super) fn free_back_name(to: &Path, receipt: &str, step: u32) -> PathBuf {
+    let first = back_name(to, receipt, step);
+    let numbered =
+        |count: u32| to.with_file_name(format!("{}.back-{count}", private_name(receipt, step)));
+    let mut names = std::iter::once(first.clone()).chain((2..=MOST_BACK_NAMES).map(numbered));
+    names.find(|name| !is_there(name)).unwrap_or(first)
+}
+
+/// Whether anything has this name.
+pub(super) fn is_there(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_ok()
 }
 
 /// A journal that is open for writing.
@@ -295,7 +360,7 @@ impl Journal {
         }
         let opened = File::options().read(true).append(true).create(true).mode(0o600).open(&path);
         let mut file = opened.map_err(|error| failed(error.to_string()))?;
-        // Whoever died in the middle of a line left it without its end.
+        // A process killed in the middle of a line left it without its end.
         let torn = ends_torn(&mut file).map_err(|error| failed(error.to_string()))?;
         if torn {
             file.write_all(b"\n").map_err(|error| failed(error.to_string()))?;
@@ -397,7 +462,7 @@ fn fold_lines(id: &str, text: &[u8]) -> Receipt {
                 change(step, &|known| known.state = StepState::Discarding)
             }
             Ok(JournalLine::Undecided { step, matter }) => {
-                change(step, &|known| known.undecided = Some(matter.clone()));
+                change(step, &|known| known.leave_undecided(matter.clone()));
             }
             Ok(JournalLine::Returning { step, by, to, print }) => change(step, &|known| {
                 let (by, to) = (by.0.clone(), to.0.clone());
@@ -410,13 +475,14 @@ fn fold_lines(id: &str, text: &[u8]) -> Receipt {
             }
             Ok(JournalLine::Undone { step, .. }) => change(step, &|known| {
                 known.state = StepState::Undone;
-                (known.undecided, known.returning) = (None, None);
+                known.returning = None;
+                known.forget_slot(id);
             }),
             Ok(JournalLine::End { .. }) => receipt.ended = true,
             Ok(JournalLine::Emptied { .. }) => {
                 for step in steps.values_mut().filter(|step| step.state == StepState::Done) {
                     step.state = StepState::Emptied;
-                    step.undecided = None;
+                    step.forget_slot(id);
                 }
             }
             Err(_) => receipt.unreadable += 1,
@@ -444,14 +510,14 @@ pub(super) fn receipt_names(home: &Path) -> Result<Vec<String>, CollectError> {
 }
 
 /// A time later than that of every receipt, so that the names of receipts are in the order of their runs
-/// whatever somebody does to the clock.
+/// independent of the clock.
 pub(super) fn later_than_all(home: &Path, at: Time) -> Result<Time, CollectError> {
     let millis = |name: &String| i64::from_str_radix(name.split('-').next()?, 16).ok();
     let last = receipt_names(home)?.iter().filter_map(millis).max();
     Ok(last.map_or(at, |last| at.max(Time::from_millis(last.saturating_add(1)))))
 }
 
-/// Whether a receipt has no journal: whoever made it was killed before anything was moved.
+/// Whether a receipt has no journal: its maker was killed before anything was moved.
 pub(super) fn is_missing(home: &Path, receipt: &str) -> bool {
     let about = std::fs::symlink_metadata(receipt_directory(home, receipt).join("journal.jsonl"));
     about.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
@@ -481,89 +547,4 @@ pub(super) fn find_receipt(home: &Path, text: &str) -> Result<String, CollectErr
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn begun(step: u32, path: &[u8]) -> BegunStep {
-        BegunStep {
-            step,
-            action: JournalAction::Trash,
-            path: JournalPath(OsString::from_vec(path.to_vec()).into()),
-            kind: RemovableKind::Temporary,
-            why: "because".to_owned(),
-            bytes: 3,
-            print: None,
-            lock: None,
-        }
-    }
-
-    #[test]
-    fn a_journal_is_read_as_it_was_written_whatever_a_path_is_made_of() {
-        let home = tempfile::tempdir().unwrap();
-        let at = Time::from_millis(7);
-        let mut journal = Journal::open(home.path(), "r").unwrap();
-        let (command, version) = ("gc".to_owned(), "1".to_owned());
-        journal
-            .append(&JournalLine::Run { receipt: "r".to_owned(), command, at, version })
-            .unwrap();
-        journal.append(&JournalLine::Begin(begun(0, b"/a/plain"))).unwrap();
-        journal.append(&JournalLine::Begin(begun(1, b"/a/\xff\n\x01"))).unwrap();
-        journal.append(&JournalLine::Done { step: 1 }).unwrap();
-        let receipt = read_receipt(home.path(), "r").unwrap();
-        assert_eq!((receipt.command.as_str(), receipt.at, receipt.ended), ("gc", at, false));
-        assert_eq!(receipt.steps[0], JournalStep::new(begun(0, b"/a/plain")));
-        assert_eq!(receipt.steps[1].begun, begun(1, b"/a/\xff\n\x01"));
-        assert_eq!(receipt.steps[1].state, StepState::Done);
-        assert!(receipt.is_unfinished());
-    }
-
-    #[test]
-    fn a_torn_line_is_passed_over_and_the_next_one_is_whole() {
-        let home = tempfile::tempdir().unwrap();
-        let mut journal = Journal::open(home.path(), "r").unwrap();
-        journal.append(&JournalLine::Begin(begun(0, b"/a"))).unwrap();
-        let path = receipt_directory(home.path(), "r").join("journal.jsonl");
-        File::options().append(true).open(&path).unwrap().write_all(b"{\"line\":\"do").unwrap();
-        let mut journal = Journal::open(home.path(), "r").unwrap();
-        journal.append(&JournalLine::Done { step: 0 }).unwrap();
-        let receipt = read_receipt(home.path(), "r").unwrap();
-        assert_eq!((receipt.unreadable, &receipt.steps[0].state), (1, &StepState::Done));
-    }
-
-    #[test]
-    fn a_journal_is_settled_when_its_last_line_says_so_and_only_then() {
-        let home = tempfile::tempdir().unwrap();
-        let at = Time::from_millis(7);
-        let mut journal = Journal::open(home.path(), "r").unwrap();
-        let is_settled = || is_settled(home.path(), "r");
-        assert!(!is_settled(), "nothing is written");
-        let long = vec![b'x'; 9000];
-        for (line, settled) in [
-            (JournalLine::Begin(begun(0, b"/a")), false),
-            (JournalLine::Copied { step: 0 }, false),
-            (JournalLine::Done { step: 0 }, false),
-            (JournalLine::End { at }, true),
-            (JournalLine::Undone { step: 0, at }, true),
-            (JournalLine::Emptied { at }, true),
-            (JournalLine::Begin(begun(1, &long)), false),
-            (JournalLine::Failed { step: 1, reason: "x".repeat(9000) }, false),
-            (JournalLine::End { at }, true),
-        ] {
-            journal.append(&line).unwrap();
-            assert_eq!(is_settled(), settled, "{line:?}");
-        }
-        journal.file.write_all(b"{\"line\":\"end").unwrap();
-        assert!(!is_settled(), "somebody died while writing");
-    }
-
-    #[test]
-    fn receipts_are_found_by_their_beginning() {
-        let home = tempfile::tempdir().unwrap();
-        for name in ["abc", "abd", "x"] {
-            Journal::open(home.path(), name).unwrap();
-        }
-        assert_eq!(find_receipt(home.path(), "x").unwrap(), "x");
-        assert!(matches!(find_receipt(home.path(), "ab"), Err(CollectError::Ambiguous { .. })));
-        assert!(matches!(find_receipt(home.path(), "q"), Err(CollectError::NoReceipt(_))));
-    }
-}
+mod tests;

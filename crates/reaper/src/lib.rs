@@ -41,12 +41,7 @@ pub use undo::{WhenTaken, undo_receipt};
 pub enum CollectError {
     /// The journal cannot be written or read: nothing is moved without it.
     #[error("the journal {} cannot be used: {reason}", path.display())]
-    Journal {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        reason: String,
-    },
+    Journal { path: PathBuf, reason: String },
     /// There is no such receipt.
     #[error("there is no receipt `{0}`")]
     NoReceipt(String),

@@ -89,14 +89,14 @@ pub struct CheckedRemoval<'a> {
 }
 
 impl CheckedRemoval<'_> {
-    /// Which lock is held, for whoever finds it after a kill.
+    /// Which lock is held, for recovery after a kill.
     pub(super) fn lock_note(&self) -> Option<LockNote> {
         let lock = self.lock.as_ref()?;
         Some(LockNote { path: JournalPath(lock.path().to_owned()), print: lock.fingerprint_now()? })
     }
 }
 
-/// Looks again. `check` takes whatever lock the thing has and asks its own questions; what it locked
+/// Looks again. `check` takes the thing's own lock and asks its own questions; what it locked
 /// is held until the thing is gone.
 pub fn recheck_planned<'a>(
     planned: &'a PlannedRemoval,

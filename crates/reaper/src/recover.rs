@@ -1,8 +1,8 @@
-//! Crash recovery: finding out what became of steps that nobody finished, by comparing.
+//! Crash recovery: finding out what became of steps that were not finished, by comparing.
 //!
-//! Days may lie between a kill and this. Whatever is where it was may have been worked on since, so nothing
+//! Days may lie between a kill and this. What is where it was may have been worked on since, so nothing
 //! that anybody may have written is removed here: a step either turns out to have been taken, or what it
-//! moved gets its name back. Where somebody else has that name now, both stay and a person is told (see
+//! moved gets its name back. Where that name is taken now, both stay and a person is told (see
 //! [`Undecided`]). What may go after all is asked anew by the next run, with all its checks.
 
 use std::collections::BTreeSet;
@@ -11,6 +11,7 @@ use sys::dropped::NoteDropped;
 
 use model::time::Time;
 use model::wire::IncompleteSource;
+use sys::exchange::ExchangeOutcome;
 use sys::fingerprint::is_at;
 use sys::machine::Machine;
 use sys::writer_lock::WriterLock;
@@ -18,16 +19,16 @@ use sys::writer_lock::WriterLock;
 use super::CollectError;
 use super::journal::{
     self, BegunStep, Journal, JournalAction, JournalLine, JournalStep, Returning, StepState,
-    Undecided,
+    Undecided, is_there,
 };
-use super::slot::{drop_own, hash_of, partial, undecided};
+use super::slot::{drop_own, hash_of, keep_written, partial, undecided};
 
 /// What was settled, and what could not be.
 #[derive(Debug, Default)]
 pub struct Recovered {
     /// How many steps were settled.
     pub settled: usize,
-    /// Receipts that could not be looked at or written to. Whatever they hold stays where it is.
+    /// Receipts that could not be looked at or written to. Their content stays where it is.
     pub left: Vec<IncompleteSource>,
 }
 
@@ -103,7 +104,7 @@ pub fn recover_interrupted(
 fn settle(home: &Path, receipt: &str, step: &JournalStep, machine: &Machine) -> Vec<JournalLine> {
     let number = step.begun.step;
     if let Some(lock) = &step.begun.lock {
-        // Held by whoever was killed: nobody else lets go of it.
+        // Held by the killed process: no other releases it.
         sys::lockfile::let_go_of(&lock.path.0, &lock.print);
     }
     if let Some(returning) = &step.returning {
@@ -138,7 +139,7 @@ fn settle_outcome(home: &Path, receipt: &str, step: &JournalStep) -> Found {
         JournalAction::Discard if step.state == StepState::Discarding => {
             let left = step.aside.as_deref().unwrap_or(&begun.path.0);
             match is_there(left) {
-                // Nothing is removed here: whoever takes such things finds it by this name.
+                // Nothing is removed here: the sweep of such things finds it by this name.
                 true => Found::NotDone(format!(
                     "it was interrupted half-way; the rest is at {}, for the next run",
                     left.display()
@@ -161,10 +162,6 @@ fn settle_outcome(home: &Path, receipt: &str, step: &JournalStep) -> Found {
 
 fn not_taken() -> Found {
     Found::NotDone("it was interrupted before anything happened".to_owned())
-}
-
-fn is_there(path: &Path) -> bool {
-    std::fs::symlink_metadata(path).is_ok()
 }
 
 fn trash_outcome(step: &JournalStep, receipt: &str, content: &Path) -> Found {
@@ -240,7 +237,10 @@ fn replace_outcome(
     after: &str,
 ) -> Found {
     let path = &begun.path.0;
-    if let Some(theirs) = give_back_exchanged(begun, receipt, content, before, after) {
+    let exchanged = journal::private_beside_target(path, receipt, begun.step);
+    // What has this name never was in any place.
+    drop_own(&sys::exchange::unfinished_name(&exchanged));
+    if let Some(theirs) = give_back_exchanged(path, &exchanged, content, before, after) {
         return theirs;
     }
     drop_own(&partial(content));
@@ -272,45 +272,35 @@ fn replace_outcome(
 }
 
 /// Looks at what has the private name by which new content comes to its place. Before the exchange that
-/// is the new content, after it the old. Anything else is what somebody wrote in the moment of the
+/// is the new content, after it the old. Anything else was written by another process in the moment of the
 /// exchange: it gets its name back, or stays and is told of.
 fn give_back_exchanged(
-    begun: &BegunStep,
-    receipt: &str,
+    path: &Path,
+    exchanged: &Path,
     content: &Path,
     before: Option<&String>,
     after: &str,
 ) -> Option<Found> {
-    let path = &begun.path.0;
-    let exchanged = replacement(path, receipt, begun.step);
-    let found = match hash_of(&exchanged) {
-        Ok(None) => return None,
-        Ok(Some(found)) => Some(found),
-        Err(_) => None,
+    let is_kept = before.is_some() && hash_of(content).is_ok_and(|kept| kept.as_ref() == before);
+    let is_after = |found: &[u8]| super::hash(found) == after;
+    let is_known = |found: &[u8]| {
+        is_after(found) || (is_kept && before.is_some_and(|before| super::hash(found) == *before))
     };
-    let now = hash_of(path).ok();
-    // It is as it was: nothing was exchanged, and this is new content that was not even whole.
-    let is_unused = now.as_ref().is_some_and(|now| now.as_ref() == before);
-    let is_kept = || hash_of(content).is_ok_and(|kept| kept.is_some() && kept.as_ref() == before);
-    if is_unused || found.as_deref() == Some(after) || (found.as_ref() == before && is_kept()) {
-        drop_own(&exchanged);
+    if sys::exchange::remove_known(exchanged, &is_known).unwrap_or(false) {
         return None;
     }
-    let is_ours = now.is_some_and(|now| now.as_deref() == Some(after));
-    if found.is_some() && is_ours && sys::trash::exchange_names(&exchanged, path).is_ok() {
-        if hash_of(&exchanged).is_ok_and(|out| out.as_deref() == Some(after)) {
-            drop_own(&exchanged);
+    sys::pause::pause_at("recover.theirs");
+    let in_place = hash_of(path).is_ok_and(|now| now.as_deref() == Some(after));
+    if in_place {
+        let keep = &mut keep_written(content);
+        let given = sys::exchange::give_back(path, exchanged, &is_after, keep);
+        if given.is_ok_and(|given| given == ExchangeOutcome::GivenBack) {
+            sys::trash::sync_directory_of(path).note_dropped("syncing a directory");
+            return Some(Found::NotDone("it was written to while it was replaced".to_owned()));
         }
-        return Some(Found::NotDone("it was written to while it was replaced".to_owned()));
     }
     let reason = "it was written to in the moment in which it was replaced".to_owned();
-    Some(Found::DoneBut(undecided(reason, [exchanged.as_path(), content])))
-}
-
-/// By what name new content comes to its place.
-fn replacement(path: &Path, receipt: &str, step: u32) -> PathBuf {
-    let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    journal::private_beside(&path, receipt, step)
+    Some(Found::DoneBut(undecided(reason, places(exchanged, content))))
 }
 
 /// Whether something that was on its way back has come back. Until then all of it is where it lay.
@@ -341,21 +331,30 @@ fn settle_return(
             _ => lies_there(),
         },
         JournalAction::Replace { before: Some(before), after } => {
-            let is_copy = print.is_none_or(|print| is_at(&print, by));
-            let out = hash_of(by).ok().flatten();
-            let is_own = is_copy || out.is_none() || out.as_ref() == Some(after);
-            if !is_own {
-                // What came out of its place was somebody's: it goes back, if what is there is the old file.
-                let old = hash_of(to).is_ok_and(|now| now.as_ref() == Some(before));
-                if arrived && old && sys::trash::exchange_names(by, to).is_ok() {
-                    drop_own(by);
+            let is_before = |found: &[u8]| super::hash(found) == *before;
+            let is_known = |found: &[u8]| is_before(found) || super::hash(found) == *after;
+            if print.is_none() {
+                // It was still being copied.
+                drop_own(by);
+            }
+            if sys::exchange::remove_known(by, &is_known).unwrap_or(false) {
+                return if arrived { came_back() } else { lies_there() };
+            }
+            sys::pause::pause_at("recover.theirs");
+            // What came out of its place was another process's work: it goes back, if what is there is the old file.
+            let old = hash_of(to).is_ok_and(|now| now.as_ref() == Some(before));
+            if arrived && old {
+                let content = journal::slot_content(home, receipt, &step.begun);
+                let keep = &mut keep_written(&content);
+                let given = sys::exchange::give_back(to, by, &is_before, keep);
+                if given.is_ok_and(|given| given == ExchangeOutcome::GivenBack) {
+                    sys::trash::sync_directory_of(to).note_dropped("syncing a directory");
                     return lies_there();
                 }
-                let reason = "it was changed in the moment in which its old content came back";
-                return kept(reason, if arrived { came_back() } else { lies_there() });
             }
-            drop_own(by);
-            if arrived { came_back() } else { lies_there() }
+            let arrived = print.is_some_and(|print| is_at(&print, to));
+            let reason = "it was changed in the moment in which its old content came back";
+            kept(reason, if arrived { came_back() } else { lies_there() })
         }
         _ if arrived => came_back(),
         _ => {

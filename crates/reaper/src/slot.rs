@@ -26,6 +26,18 @@ pub(super) fn drop_own(copy: &Path) {
     sys::trash::remove_tree(copy).note_dropped("removing a copy of its own");
 }
 
+/// Keeps what others wrote in the moment in which a file was exchanged, beside its old content: a process that read
+/// the file in that moment may yet write over what they get back.
+pub(super) fn keep_written(content: &Path) -> impl FnMut(&[u8]) {
+    let content = content.to_owned();
+    let mut count = 0;
+    move |bytes| {
+        count += 1;
+        let place = content.with_file_name(format!("written-meanwhile-{count}"));
+        sys::atomic::write_synced(&place, bytes).note_dropped("keeping what was written meanwhile");
+    }
+}
+
 /// The hash of a file; none if there is none.
 pub(super) fn hash_of(path: &Path) -> io::Result<Option<String>> {
     match std::fs::read(path) {

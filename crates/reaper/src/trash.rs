@@ -8,9 +8,7 @@ use model::wire::{
 };
 
 use super::CollectError;
-use super::journal::{
-    self, Journal, JournalAction, JournalLine, JournalPath, JournalStep, Receipt, StepState,
-};
+use super::journal::{self, Journal, JournalAction, JournalLine, JournalStep, Receipt, StepState};
 use sys::machine::Machine;
 use sys::writer_lock::WriterLock;
 
@@ -46,7 +44,7 @@ fn receipt_view(home: &Path, receipt: &Receipt) -> ReceiptView {
             JournalAction::Discard => "discarded",
         }
         .to_owned(),
-        state: state_name(step).to_owned(),
+        state: state_name(receipt, step).to_owned(),
         why: step.begun.why.clone(),
         bytes: step.begun.bytes,
         undecided: decision(receipt, step),
@@ -69,8 +67,8 @@ fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-const fn state_name(step: &JournalStep) -> &'static str {
-    if step.undecided.is_some() {
+fn state_name(receipt: &Receipt, step: &JournalStep) -> &'static str {
+    if !step.kept_places(&receipt.id).is_empty() {
         return "undecided";
     }
     match step.state {
@@ -86,9 +84,15 @@ const fn state_name(step: &JournalStep) -> &'static str {
 
 /// What a person must decide about a step, and how.
 fn decision(receipt: &Receipt, step: &JournalStep) -> Option<UndecidedView> {
-    // Whoever moved all of it away has decided.
-    let is_there = |place: &JournalPath| std::fs::symlink_metadata(&place.0).is_ok();
-    let matter = step.undecided.as_ref().filter(|matter| matter.places.iter().any(is_there))?;
+    let places = step.kept_places(&receipt.id);
+    // A person who moved all of it away has decided.
+    if places.is_empty() {
+        return None;
+    }
+    let reason = match &step.undecided {
+        Some(matter) => matter.reason.clone(),
+        None => "it was left under a private name".to_owned(),
+    };
     let id = &receipt.id;
     let remedy = match (step.can_be_undone(), &step.begun.action) {
         (true, JournalAction::Replace { before: None, .. }) | (false, _) => {
@@ -101,8 +105,8 @@ fn decision(receipt: &Receipt, step: &JournalStep) -> Option<UndecidedView> {
     Some(UndecidedView {
         receipt: id.clone(),
         path: text(&step.begun.path.0),
-        reason: matter.reason.clone(),
-        places: matter.places.iter().map(|place| text(&place.0)).collect(),
+        reason,
+        places: places.iter().map(|place| text(place)).collect(),
         remedy,
     })
 }
@@ -118,13 +122,13 @@ pub fn undecided(home: &Path) -> Vec<UndecidedView> {
         .collect()
 }
 
-/// The slot of a step in which something lies that nobody needs any more: a copy of what is in its place,
-/// or what was to be emptied when somebody was killed.
+/// The slot of a step in which something lies that is no longer needed: a copy of what is in its place,
+/// or what was to be emptied when the process was killed.
 fn spare(home: &Path, receipt: &Receipt, step: &JournalStep) -> Option<PathBuf> {
     let over = matches!(step.state, StepState::Failed(_) | StepState::Undone | StepState::Emptied);
     let slot = journal::slot_directory(home, &receipt.id, step.begun.step);
     let holds = || std::fs::read_dir(&slot).is_ok_and(|mut entries| entries.next().is_some());
-    (over && step.undecided.is_none() && holds()).then_some(slot)
+    (over && step.kept_places(&receipt.id).is_empty() && holds()).then_some(slot)
 }
 
 /// Removes for good what was trashed longer ago than `older_than`. Journals stay: they say what was.
@@ -147,7 +151,7 @@ pub fn empty_trash(
         };
         let old = at.since(receipt.at) >= older_than;
         let holds = old && receipt.steps.iter().any(|step| step.state == StepState::Done);
-        // What was said to be emptied is, however old: whoever said so was killed.
+        // What was said to be emptied is, however old: the process that said so was killed.
         let slots: Vec<PathBuf> = receipt
             .steps
             .iter()
@@ -163,7 +167,7 @@ pub fn empty_trash(
             continue;
         }
         if holds {
-            // Said first: from here on nothing of it can be undone, whatever is still there.
+            // Said first: from here on nothing of it can be undone, even if parts are still there.
             Journal::open(home, &name)?.append(&JournalLine::Emptied { at })?;
         }
         sys::pause::pause_at("trash.emptying");

@@ -1,21 +1,22 @@
 //! Putting back what a run took away.
 
-use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use sys::dropped::NoteDropped;
 
 use model::plan::{Fingerprint, Refusal, RemovableKind};
 use model::wire::{RefusalView, UndoResult, UndoneItem};
+use sys::exchange::ExchangeOutcome;
 use sys::fingerprint::{is_at, of_path};
 use sys::trash::ExistingName;
 
 use super::CollectError;
 use super::journal::{
     self, BegunStep, Journal, JournalAction, JournalLine, JournalPath, JournalStep, StepState,
+    is_there,
 };
 use super::recheck::io_refusal;
-use super::slot::{drop_own, hash_of};
+use super::slot::{drop_own, hash_of, keep_written, undecided};
 use sys::machine::Machine;
 use sys::writer_lock::WriterLock;
 
@@ -171,8 +172,8 @@ impl Return<'_> {
             Ok(print) => Some(print),
             Err(error) => return Ok(Err(failed(error))),
         };
-        // So that whoever finds it in its place after a kill knows it.
-        let by = JournalPath(self.back_name(&to, step));
+        // So that recovery recognises it in its place after a kill.
+        let by = JournalPath(journal::free_back_name(&to, self.receipt, step));
         self.journal.append(&JournalLine::Returning {
             step,
             by,
@@ -203,7 +204,10 @@ impl Return<'_> {
         to: &Path,
         step: u32,
     ) -> Result<io::Result<PathBuf>, CollectError> {
-        let by = self.back_name(to, step);
+        let by = journal::free_back_name(to, self.receipt, step);
+        if is_there(&by) {
+            return Ok(Err(io::ErrorKind::AlreadyExists.into()));
+        }
         let returning = |print: Option<Fingerprint>| JournalLine::Returning {
             step,
             by: JournalPath(by.clone()),
@@ -228,7 +232,7 @@ impl Return<'_> {
     }
 
     /// Undoes a replacement: of nothing, by moving away what was written; of a file, by exchanging it for
-    /// the old one. What comes out is looked at, so that nobody's change is replaced in its turn.
+    /// the old one. What comes out is looked at, so that no concurrent change is lost.
     fn restore(
         &mut self,
         content: &Path,
@@ -247,12 +251,12 @@ impl Return<'_> {
             return Ok(Ok(path.to_owned()));
         }
         let is_ours = now.as_deref() == Some(after);
-        if before.is_none() {
+        let Some(before) = before else {
             return match is_ours {
                 true => self.take_away(content, begun, after),
                 false => Ok(Err(Refusal::Changed)),
             };
-        }
+        };
         if !is_ours {
             return match self.when_taken {
                 WhenTaken::Refuse => Ok(Err(Refusal::Changed)),
@@ -263,13 +267,33 @@ impl Return<'_> {
             Err(error) => Err(error),
             Ok(path) => match self.copy_beside(content, &path, begun.step)? {
                 Err(error) => Err(error),
-                Ok(by) => exchange_back(&by, &path, after),
+                Ok(by) => {
+                    let keep = &mut keep_written(content);
+                    let back = exchange_back(&by, &path, (before, after), keep);
+                    if back.is_err() {
+                        self.tell_left(
+                            &by,
+                            begun.step,
+                            "others wrote to it while it was put back",
+                        )?;
+                    }
+                    back
+                }
             },
         };
         if back.is_err() {
             self.journal.append(&JournalLine::Returned { step: begun.step })?;
         }
         Ok(back.map(|()| path.to_owned()).map_err(failed))
+    }
+
+    /// Writes down that another process's work has a private name now.
+    fn tell_left(&mut self, by: &Path, step: u32, reason: &str) -> Result<(), CollectError> {
+        if !is_there(by) {
+            return Ok(());
+        }
+        let matter = undecided(reason.to_owned(), [by]);
+        self.journal.append(&JournalLine::Undecided { step, matter })
     }
 
     /// Moves a file that was written where nothing was into the trash in its turn.
@@ -281,7 +305,7 @@ impl Return<'_> {
     ) -> Result<Back, CollectError> {
         let path = begun.path.0.as_path();
         let (step, written) = (begun.step, content.with_extension("written"));
-        let by = self.back_name(path, step);
+        let by = journal::free_back_name(path, self.receipt, step);
         let to = JournalPath(written.clone());
         self.journal.append(&JournalLine::Returning {
             step,
@@ -289,37 +313,25 @@ impl Return<'_> {
             to,
             print: None,
         })?;
-        // Under a name that nobody else knows it is looked at, and nobody writes to it after that.
+        // Under a name that no other process knows it is looked at, and not written to after that.
         let taken = sys::trash::rename_noreplace(path, &by).and_then(|()| {
             sys::pause::pause_at("undo.copied");
-            let same = hash_of(&by).is_ok_and(|now| now.as_deref() == Some(after));
-            let moved = match (same, sys::private::create_private_dir(slot_of(&written))) {
-                (false, _) => Err(io::ErrorKind::WouldBlock.into()),
-                (true, Err(error)) => Err(io::Error::other(error.to_string())),
-                (true, Ok(())) => match sys::trash::rename_noreplace(&by, &written) {
-                    Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
-                        sys::trash::copy_tree(&by, &written, ExistingName::Refuse)
-                            .map(|()| drop_own(&by))
-                    }
-                    moved => moved,
-                },
-            };
+            let moved = move_written(&by, &written, after);
             if moved.is_err() {
+                sys::pause::pause_at("undo.going-back");
                 sys::trash::rename_noreplace(&by, path)?;
             }
             moved
         });
         if taken.is_err() {
+            self.tell_left(
+                &by,
+                step,
+                "it was to be taken away, and something else is in its place",
+            )?;
             self.journal.append(&JournalLine::Returned { step })?;
         }
         Ok(taken.map(|()| path.to_owned()).map_err(|error| io_refusal(path, &error)))
-    }
-
-    /// The name by which something comes back to a directory. Only this step uses it.
-    fn back_name(&self, to: &Path, step: u32) -> PathBuf {
-        let mut name = OsString::from(journal::private_name(self.receipt, step));
-        name.push(".back");
-        to.with_file_name(name)
     }
 
     /// Where something may come back to, the best first.
@@ -388,34 +400,55 @@ fn beside(path: &Path, receipt: &str, count: u32) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Exchanges a file for its old content, which is at `by`, if it is still what was written then.
-fn exchange_back(by: &Path, path: &Path, after: &str) -> io::Result<()> {
-    let is_after = |path: &Path| hash_of(path).is_ok_and(|now| now.as_deref() == Some(after));
-    let changed = || Err(io::ErrorKind::WouldBlock.into());
-    match sys::trash::exchange_names(by, path) {
-        Ok(()) => {
-            sys::pause::pause_at("undo.exchanged");
-            if is_after(by) {
-                drop_own(by);
-                return Ok(());
+/// Moves a file that was written where nothing was into the trash, if it is still just that.
+fn move_written(by: &Path, written: &Path, after: &str) -> io::Result<()> {
+    if hash_of(by)?.as_deref() != Some(after) {
+        return Err(io::ErrorKind::WouldBlock.into());
+    }
+    sys::private::create_private_dir(slot_of(written)).map_err(io::Error::other)?;
+    match sys::trash::rename_noreplace(by, written) {
+        Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
+            sys::trash::copy_tree(by, written, ExistingName::Refuse)?;
+            sys::pause::pause_at("undo.taken-copy");
+            match sys::exchange::remove_known(by, &|found| super::hash(found) == after)? {
+                true => Ok(()),
+                // Another process had it open, and went on writing.
+                false => {
+                    drop_own(written);
+                    Err(io::ErrorKind::WouldBlock.into())
+                }
             }
-            // Somebody wrote in the last moment: what they wrote goes back to its place.
-            sys::trash::exchange_names(by, path)?;
-            drop_own(by);
-            changed()
+        }
+        moved => moved,
+    }
+}
+
+/// Exchanges a file for its old content, which is at `by`, if it is still what was written then. After an
+/// error, what is at `by` was written by another process.
+fn exchange_back(
+    by: &Path,
+    path: &Path,
+    (before, after): (&str, &str),
+    keep: &mut dyn FnMut(&[u8]),
+) -> io::Result<()> {
+    let is_after = |found: &[u8]| super::hash(found) == after;
+    match sys::exchange::exchange_expected(path, by, &is_after, keep) {
+        Ok(ExchangeOutcome::Replaced) => sys::trash::sync_directory_of(path),
+        Ok(ExchangeOutcome::GivenBack | ExchangeOutcome::Parted) => {
+            Err(io::ErrorKind::WouldBlock.into())
         }
         // A file system that cannot: looked at first, with a moment in between.
-        Err(error)
-            if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) =>
-        {
-            if is_after(path) {
+        Err(error) if sys::exchange::is_unsupported(&error) => {
+            if hash_of(path)?.as_deref() == Some(after) {
                 return std::fs::rename(by, path);
             }
             drop_own(by);
-            changed()
+            Err(io::ErrorKind::WouldBlock.into())
         }
         Err(error) => {
-            drop_own(by);
+            // Our own copy goes; whatever else is there by now is theirs.
+            sys::exchange::remove_known(by, &|found| super::hash(found) == before)
+                .note_dropped("removing a copy of its own");
             Err(error)
         }
     }
@@ -423,8 +456,4 @@ fn exchange_back(by: &Path, path: &Path, after: &str) -> io::Result<()> {
 
 fn slot_of(content: &Path) -> &Path {
     content.parent().unwrap_or(content)
-}
-
-fn is_there(path: &Path) -> bool {
-    std::fs::symlink_metadata(path).is_ok()
 }

@@ -24,9 +24,14 @@ struct Bench {
 
 fn bench() -> Bench {
     let directory = tempfile::tempdir().unwrap();
+    let home = directory.path().join("home");
+    bench_with(directory, home)
+}
+
+fn bench_with(directory: tempfile::TempDir, home: PathBuf) -> Bench {
     let work = directory.path().join("work");
     fs::create_dir(&work).unwrap();
-    let machine = Machine::with_home(directory.path().join("home"));
+    let machine = Machine::with_home(home);
     let writer = WriterLock::take(machine.home(), Duration::ZERO).unwrap();
     Bench { _directory: directory, machine, writer, work }
 }
@@ -220,11 +225,165 @@ fn l3_recovery_lets_go_of_its_own_lock_and_temporary_file() {
     });
     let begun = begin(&path, action);
     left_by_a_kill(&bench, &[begun], "index", b"before");
-    let temporary = bench.work.join(".ostler-19a000000-1-1-0-0");
-    fs::write(&temporary, "aft").unwrap();
+    let temporary = bench.work.join(PRIVATE);
+    fs::write(&temporary, "after").unwrap();
+    let unfinished = sys::exchange::unfinished_name(&temporary);
+    fs::write(&unfinished, "aft").unwrap();
     ostler_reaper::recover_interrupted(&bench.writer, &bench.machine).unwrap();
-    assert!(!lock.exists() && !temporary.exists());
+    assert!(!lock.exists() && !temporary.exists() && !unfinished.exists());
     assert_eq!(fs::read(&path).unwrap(), b"before");
+    assert_eq!(ostler_reaper::undecided(&bench.writer.home), []);
+}
+
+/// The private name of the first step of `left_by_a_kill`.
+const PRIVATE: &str = ".ostler-19a000000-1-1-0-0";
+
+/// What others wrote in the moment of an exchange has the private name when ostler is killed. It is removed
+/// by nobody, whatever is in its place by now, and told of until somebody has taken it away.
+#[test]
+fn c2_what_others_wrote_in_the_moment_of_the_exchange_stays_and_is_told() {
+    let (before, after) = (sys::hash::sha256(b"before"), sys::hash::sha256(b"after"));
+    for now_there in ["before", "since"] {
+        let bench = bench();
+        let path = bench.work.join("index");
+        fs::write(&path, "before").unwrap();
+        let action = serde_json::json!({ "action": "replace", "before": before, "after": after });
+        let begun = begin(&path, action);
+        let copy = left_by_a_kill(&bench, &[begun], "index", b"before");
+        let private = bench.work.join(PRIVATE);
+        fs::write(&private, "theirs").unwrap();
+        fs::write(&path, now_there).unwrap();
+        ostler_reaper::recover_interrupted(&bench.writer, &bench.machine).unwrap();
+        let told = || ostler_reaper::undecided(&bench.writer.home);
+        let places: Vec<PathBuf> = told()[0].places.iter().map(PathBuf::from).collect();
+        assert_eq!(places, [private.clone(), copy.clone()], "{now_there}");
+        let when = if now_there == "before" { WhenTaken::Refuse } else { WhenTaken::Beside };
+        let undone =
+            ostler_reaper::undo_receipt(&bench.writer, None, when, &bench.machine).unwrap();
+        assert!(undone.items[0].refused.is_none(), "{undone:?}");
+        assert_eq!(told()[0].places, [private.to_string_lossy()], "{now_there}: still told");
+        let listed = ostler_reaper::list_receipts(&bench.writer.home).0[0].items[0].clone();
+        assert_eq!(listed.state, "undecided");
+        ostler_reaper::empty_trash(&bench.writer, Duration::ZERO, &bench.machine).unwrap();
+        assert_eq!(told()[0].places, [private.to_string_lossy()], "{now_there}: still told");
+        assert_eq!(fs::read(&private).unwrap(), b"theirs");
+        assert_eq!(fs::read_to_string(&path).unwrap(), now_there);
+        fs::remove_file(&private).unwrap();
+        assert_eq!(told(), []);
+    }
+}
+
+/// Killed with their write taken out and the new content in its place: it is given back, and kept besides,
+/// as somebody may have read the new content and write over it.
+#[test]
+fn c2_what_others_wrote_is_given_back_where_nobody_wrote_since() {
+    let (before, after) = (sys::hash::sha256(b"before"), sys::hash::sha256(b"after"));
+    let bench = bench();
+    let path = bench.work.join("index");
+    fs::write(&path, "before").unwrap();
+    let action = serde_json::json!({ "action": "replace", "before": before, "after": after });
+    let begun = begin(&path, action);
+    let copy = left_by_a_kill(&bench, &[begun], "index", b"before");
+    fs::write(&path, "after").unwrap();
+    fs::write(bench.work.join(PRIVATE), "theirs").unwrap();
+    ostler_reaper::recover_interrupted(&bench.writer, &bench.machine).unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"theirs");
+    assert!(!bench.work.join(PRIVATE).exists());
+    assert_eq!(fs::read(copy.with_file_name("written-meanwhile-1")).unwrap(), b"theirs");
+    assert_eq!(fs::read(&copy).unwrap(), b"before");
+    assert_eq!(ostler_reaper::undecided(&bench.writer.home), []);
+}
+
+/// The same on the way back: what an exchange took out of its place was not what had been written then.
+#[test]
+fn c2_what_others_wrote_while_the_old_content_came_back_stays_and_is_told() {
+    let (before, after) = (sys::hash::sha256(b"before"), sys::hash::sha256(b"after"));
+    // What is in its place, whether that is the file that came back, and whether theirs is given back.
+    for (now_there, came_back, given_back) in
+        [("before", true, true), ("since", true, false), ("since", false, false)]
+    {
+        let bench = bench();
+        let path = bench.work.join("index");
+        fs::write(&path, "before").unwrap();
+        let by = bench.work.join(format!("{PRIVATE}.back"));
+        fs::write(&by, "theirs").unwrap();
+        let action = serde_json::json!({ "action": "replace", "before": before, "after": after });
+        let arrived = sys::fingerprint::of_path(if came_back { &path } else { &by }).unwrap();
+        let lines = [
+            begin(&path, action),
+            serde_json::json!({ "line": "done", "step": 0 }),
+            serde_json::json!({ "line": "end", "at": "2026-11-18T10:00:00.000Z" }),
+            serde_json::json!({ "line": "returning", "step": 0, "by": by, "to": path, "print": arrived }),
+        ];
+        let copy = left_by_a_kill(&bench, &lines, "index", b"before");
+        fs::write(&path, now_there).unwrap();
+        ostler_reaper::recover_interrupted(&bench.writer, &bench.machine).unwrap();
+        let told = ostler_reaper::undecided(&bench.writer.home);
+        if given_back {
+            assert_eq!((fs::read(&path).unwrap(), by.exists()), (b"theirs".to_vec(), false));
+            assert_eq!((told, fs::read(&copy).unwrap()), (vec![], b"before".to_vec()));
+        } else {
+            assert_eq!(fs::read_to_string(&path).unwrap(), now_there);
+            assert_eq!(fs::read(&by).unwrap(), b"theirs");
+            assert_eq!(told[0].places, [by.to_string_lossy()], "came back: {came_back}");
+        }
+    }
+}
+
+/// What an earlier undo left under the name by which things come back is not in the way of the next, and not
+/// removed by it.
+#[test]
+fn c2_what_an_undo_left_of_somebody_elses_outlasts_the_next_undo() {
+    let (before, after) = (sys::hash::sha256(b"before"), sys::hash::sha256(b"after"));
+    for now_there in ["after", "since"] {
+        let bench = bench();
+        let path = bench.work.join("index");
+        fs::write(&path, "before").unwrap();
+        let by = bench.work.join(format!("{PRIVATE}.back"));
+        let action = serde_json::json!({ "action": "replace", "before": before, "after": after });
+        let matter = serde_json::json!({ "reason": "others wrote to it", "places": [by] });
+        let lines = [
+            begin(&path, action),
+            serde_json::json!({ "line": "done", "step": 0 }),
+            serde_json::json!({ "line": "undecided", "step": 0, "matter": matter }),
+            serde_json::json!({ "line": "returned", "step": 0 }),
+        ];
+        left_by_a_kill(&bench, &lines, "index", b"before");
+        fs::write(&by, "theirs").unwrap();
+        fs::write(&path, now_there).unwrap();
+        let undone =
+            ostler_reaper::undo_receipt(&bench.writer, None, WhenTaken::Beside, &bench.machine)
+                .unwrap();
+        assert!(undone.items[0].refused.is_none(), "{undone:?}");
+        let back = undone.items[0].beside.clone().map_or(path.clone(), PathBuf::from);
+        assert_eq!(fs::read(&back).unwrap(), b"before", "{now_there}");
+        assert_eq!(fs::read(&by).unwrap(), b"theirs", "{now_there}");
+        let told = ostler_reaper::undecided(&bench.writer.home);
+        assert_eq!(told[0].places, [by.to_string_lossy()], "{now_there}");
+    }
+}
+
+/// As earlier versions left it: undone, with a file of somebody's under the private name.
+#[test]
+fn c2_a_private_name_is_told_of_whatever_the_journal_says() {
+    let bench = bench();
+    let path = bench.work.join("index");
+    fs::write(&path, "before").unwrap();
+    let action = serde_json::json!({
+        "action": "replace", "before": sys::hash::sha256(b"before"), "after": sys::hash::sha256(b"after"),
+    });
+    let at = "2026-11-18T10:00:00.000Z";
+    let lines = [
+        begin(&path, action),
+        serde_json::json!({ "line": "done", "step": 0 }),
+        serde_json::json!({ "line": "undone", "step": 0, "at": at }),
+        serde_json::json!({ "line": "end", "at": at }),
+    ];
+    left_by_a_kill(&bench, &lines, "index", b"before");
+    let private = bench.work.join(PRIVATE);
+    fs::write(&private, "theirs").unwrap();
+    let told = ostler_reaper::verify_trash(&bench.writer.home).undecided;
+    assert_eq!(told[0].places, [private.to_string_lossy()]);
 }
 
 #[test]
@@ -240,6 +399,36 @@ fn what_was_made_goes_away_again_and_what_is_there_is_not_made() {
     assert_eq!(fs::read(&path).unwrap(), b"{}");
     ostler_reaper::undo_receipt(&bench.writer, None, WhenTaken::Refuse, &bench.machine).unwrap();
     assert_eq!(changes(&before, &bench), Vec::<String>::new());
+}
+
+/// Somebody has the file open that undoing moves to another device.
+#[cfg(target_os = "linux")]
+#[test]
+fn h2_a_made_file_that_is_being_written_is_not_taken_away() {
+    let Some(elsewhere) = testkit::siege::other_device() else { return };
+    let state = tempfile::tempdir_in(elsewhere).unwrap();
+    let bench = bench_with(tempfile::tempdir().unwrap(), state.path().join("home"));
+    let path = bench.work.join("new");
+    let mut reaper = Reaper::begin(&bench.writer, "test", &bench.machine).unwrap();
+    reaper.create_file(RemovableKind::StoreIndex, &path, "rebuilt", b"{}").unwrap().unwrap();
+    reaper.finish().unwrap();
+    let undo = || {
+        ostler_reaper::undo_receipt(&bench.writer, None, WhenTaken::Refuse, &bench.machine)
+            .unwrap()
+            .items
+            .remove(0)
+            .refused
+            .map(|refused| refused.refusal)
+    };
+    let mut held = fs::File::options().append(true).open(&path).unwrap();
+    assert_eq!(undo(), Some(Refusal::Changed));
+    std::io::Write::write_all(&mut held, b" theirs").unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"{} theirs");
+    fs::write(&path, "{}").unwrap();
+    drop(held);
+    assert_eq!(undo(), None);
+    assert!(!path.exists());
+    assert_eq!(ostler_reaper::undecided(&bench.writer.home), []);
 }
 
 #[test]

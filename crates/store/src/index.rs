@@ -13,13 +13,14 @@ use sys::dropped::NoteDropped;
 use model::sighting::{FileStamp, TranscriptDigest};
 use rusqlite::{Connection, OpenFlags, params};
 
-/// Raised when the table or the encoding of [`TranscriptDigest`] changes.
-const INDEX_FORMAT: i32 = 2;
+/// Raised when the table or the encoding of [`TranscriptDigest`] changes. It is in every row's checksum, too: the index
+/// may be started anew by another release while it is open here.
+const INDEX_FORMAT: i32 = 3;
 
 /// The size of a page of the index.
 const PAGE_BYTES: i64 = 32 << 10;
 
-/// No more room than this is made in advance, whatever the file says of itself.
+/// No more room than this is made in advance, even if the file claims more.
 const MAX_RESERVED_BYTES: usize = 64 << 20;
 
 /// Rows of files that are gone are swept when they outnumber the others this many times.
@@ -30,7 +31,6 @@ const SWEEP_FACTOR: usize = 2;
 pub struct IndexKey<'a> {
     /// The adapter's version.
     pub version: u32,
-    /// The transcript.
     pub stamp: FileStamp,
     /// Everything else the digest depends on.
     pub beside: &'a [FileStamp],
@@ -252,13 +252,13 @@ impl DigestIndex {
     }
 }
 
-/// Against damage, not against malice: whoever can write here can write the transcripts too.
+/// Against damage, not against malice: a process that can write here can write the transcripts too.
 fn row_checksum(bytes: &[u8]) -> u64 {
     const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
     let mix = |sum: u64, word: u64| (sum.rotate_left(5) ^ word).wrapping_mul(MIX);
     let (words, rest) = bytes.as_chunks::<8>();
-    let sum =
-        words.iter().fold(bytes.len() as u64, |sum, word| mix(sum, u64::from_le_bytes(*word)));
+    let seed = mix(INDEX_FORMAT as u64, bytes.len() as u64);
+    let sum = words.iter().fold(seed, |sum, word| mix(sum, u64::from_le_bytes(*word)));
     rest.iter().fold(sum, |sum, byte| mix(sum, u64::from(*byte)))
 }
 
@@ -309,6 +309,70 @@ mod tests {
             "side file"
         );
         assert_eq!(index.load_digests("b").len(), 0, "another adapter");
+    }
+
+    #[test]
+    fn row_17_the_encoding_of_a_digest_belongs_to_the_format() {
+        use model::sighting::{TokenUsage, TranscriptDamage, TurnState};
+        use model::time::Time;
+
+        let text = |text: &str| Some(text.to_owned());
+        let time = |millis| Some(Time::from_millis(millis));
+        let asked = || text("asked");
+        let turns = [
+            TurnState::Unknown,
+            TurnState::Open,
+            TurnState::Waiting(asked()),
+            TurnState::Asking(asked()),
+            TurnState::Closed,
+        ];
+        let mut bytes = Vec::new();
+        for turn in turns {
+            let digest = TranscriptDigest {
+                cwd: text("cwd"),
+                title: text("title"),
+                first_prompt: text("first prompt"),
+                name: text("name"),
+                model: text("model"),
+                other_models: vec!["other".to_owned()],
+                branch: text("branch"),
+                version: text("version"),
+                started_at: time(1),
+                last_activity_at: time(2),
+                ended_at: time(3),
+                tokens: Some(TokenUsage { input: 4, output: 5, cache_read: 6, cache_write: 7 }),
+                cost_micro_usd: Some(8),
+                cost_covers_subagents: true,
+                turns: 9,
+                turn,
+                parent: text("parent"),
+                damage: TranscriptDamage { broken: 10, oversized: 11 },
+            };
+            bytes.extend(postcard::to_stdvec(&digest).unwrap());
+        }
+        let digest = sys::hash::sha256(&bytes);
+        let of_format_3 = "20de83d988921eb3f983f748963cd25f9e59f8ec4332c6f9c59ba77292f3e4be";
+        assert_eq!((INDEX_FORMAT, digest.as_str()), (3, of_format_3), "raise INDEX_FORMAT with it");
+    }
+
+    #[test]
+    fn row_17_a_row_of_another_release_is_never_believed() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut index = DigestIndex::open(&directory.path().join("cache")).unwrap();
+        index.save_digests("a", &[(key(stamp(7, 100)), &digest("truth"))], 1);
+        let mut row: Vec<u8> =
+            index.connection.query_row("select row from digest", [], |row| row.get(0)).unwrap();
+        // The sum of a release whose format was not yet part of it.
+        let (words, rest) = row[8..].as_chunks::<8>();
+        let mix =
+            |sum: u64, word: u64| (sum.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let sum = words
+            .iter()
+            .fold((row.len() - 8) as u64, |sum, word| mix(sum, u64::from_le_bytes(*word)));
+        let sum = rest.iter().fold(sum, |sum, byte| mix(sum, u64::from(*byte)));
+        row[..8].copy_from_slice(&sum.to_le_bytes());
+        index.connection.execute("update digest set row = ?1", [row]).unwrap();
+        assert_eq!(index.load_digests("a").get(&key(stamp(7, 100))), None);
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! What nobody else knows: reports of hooks, what ended and what was kept of it.
+//! What no other source knows: reports of hooks, what ended and what was kept of it.
 //!
-//! One connection writes, and whoever has it holds the writer's lock (`flows::writer`); readers open
+//! One connection writes, and its owner holds the writer lock (`flows::writer`); readers open
 //! the file read-only and never wait for long. Every change is one transaction, and what it
 //! publishes to others (the event rows) is in the same one.
 
@@ -23,6 +23,7 @@ mod pages;
 mod permits;
 mod pins;
 mod tallies;
+mod tracks;
 mod webhooks;
 
 pub use deliveries::DeliveryQuery;
@@ -31,6 +32,7 @@ pub use locks::LockWrite;
 pub use permits::AnsweredPermit;
 pub use pins::{PinChange, read_pins};
 pub use tallies::Tally;
+use tracks::{count_duration, load_track, newest_within, parse_track, save_track};
 
 /// Each step brings the tables from one version to the next; steps are only ever added.
 const MIGRATIONS: &[&str] = &[
@@ -85,7 +87,7 @@ const MIGRATIONS: &[&str] = &[
     groups::GROUP_TABLE,
 ];
 
-/// How long a transaction of somebody else is waited for.
+/// How long another connection's transaction is waited for.
 const SQLITE_BUSY_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Why the store cannot be used.
@@ -93,19 +95,13 @@ const SQLITE_BUSY_TIMEOUT: Duration = Duration::from_secs(2);
 pub enum StateError {
     /// SQLite said no.
     #[error("the store {} cannot be used: {source}", path.display())]
-    Sqlite {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: rusqlite::Error,
-    },
+    Sqlite { path: PathBuf, source: rusqlite::Error },
     /// Another version of ostler wrote it.
     #[error(
         "the store {} was written by a newer ostler (version {found} of its tables, \
-         this one knows {known})", path.display()
+         this one knows {known}): update this program, or use that one", path.display()
     )]
     Newer {
-        /// The file.
         path: PathBuf,
         /// What it is.
         found: i64,
@@ -118,7 +114,6 @@ pub enum StateError {
     /// A row cannot be understood.
     #[error("the store {} holds a row that cannot be understood: {reason}", path.display())]
     Row {
-        /// The file.
         path: PathBuf,
         /// What is wrong.
         reason: String,
@@ -135,7 +130,6 @@ pub struct StateStore {
 /// How far a file of the spool has been taken in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SpoolMark {
-    /// The file.
     pub ino: u64,
     /// Everything before has been taken in.
     pub offset: u64,
@@ -208,13 +202,13 @@ impl StateStore {
         Ok(Self { connection, path })
     }
 
-    /// Tells whoever follows the events that there may be new ones.
+    /// Tells followers of the events that there may be new ones.
     fn ring_bell(&self) {
         use std::os::unix::fs::OpenOptionsExt;
 
         let mut options = std::fs::OpenOptions::new();
         options.write(true).create(true).truncate(true).mode(0o600);
-        // Nobody can follow what cannot be told; the events are there all the same.
+        // Followers are not woken; the events are there all the same.
         options
             .open(bell_path(&self.path))
             .and_then(|mut bell| std::io::Write::write_all(&mut bell, b"\n"))
@@ -335,7 +329,6 @@ impl StateStore {
         Ok(new)
     }
 
-    /// One session.
     pub fn find_track(&self, agent: &str, id: &str) -> Result<Option<HookTrack>, StateError> {
         load_track(&self.connection, &self.path, (agent, id))
     }
@@ -572,68 +565,6 @@ impl StateStore {
     }
 }
 
-/// The question for the newest that ended in the directory ?1, or between ?2 and ?3. The index alone
-/// tells which they are; only those are read whole.
-fn newest_within(cwd: &str, since: i64, most: usize) -> String {
-    let ended = format!("select agent, id, ended_at from session where ended_at >= {since}");
-    format!(
-        "select session.agent, session.id, track from (\
-             {ended} and {cwd} = ?1 union all {ended} and {cwd} > ?2 and {cwd} < ?3 \
-             order by ended_at desc limit {most}\
-         ) as newest cross join session using (agent, id) order by newest.ended_at desc"
-    )
-}
-
-fn load_track(
-    connection: &Connection,
-    path: &Path,
-    (agent, id): (&str, &str),
-) -> Result<Option<HookTrack>, StateError> {
-    let failed = |source| StateError::Sqlite { path: path.to_owned(), source };
-    let mut statement = connection
-        .prepare_cached("select track from session where agent = ?1 and id = ?2")
-        .map_err(failed)?;
-    let text: Option<String> =
-        statement.query_row([agent, id], |row| row.get(0)).optional().map_err(failed)?;
-    text.map(|text| parse_track(path, &text)).transpose()
-}
-
-fn parse_track(path: &Path, text: &str) -> Result<HookTrack, StateError> {
-    serde_json::from_str(text)
-        .map_err(|error| StateError::Row { path: path.to_owned(), reason: error.to_string() })
-}
-
-fn save_track(transaction: &Transaction<'_>, tracked: &TrackedSession) -> rusqlite::Result<()> {
-    let track = serde_json::to_string(&tracked.track)
-        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
-    let ended_at = tracked.track.end.as_ref().map(|end| end.at.as_millis());
-    transaction
-        .prepare_cached(
-            "insert into session values (?1, ?2, ?3, ?4, 0, ?5, ?6) on conflict (agent, id) \
-             do update set track = ?3, open = ?4, ended_at = ?5, cwd = ?6",
-        )?
-        .execute(params![
-            tracked.agent,
-            tracked.id,
-            track,
-            i64::from(tracked.track.is_open()),
-            ended_at,
-            tracked.track.cwd
-        ])
-        .map(drop)
-}
-
-/// Counts how long a session that has just ended was there.
-fn count_duration(
-    transaction: &Transaction<'_>,
-    agent: &str,
-    track: &HookTrack,
-) -> rusqlite::Result<()> {
-    let Some((end, began)) = track.end.as_ref().zip(track.began_at) else { return Ok(()) };
-    let span = model::time::whole_millis(end.at.since(began));
-    tallies::count_span(transaction, "session-duration", agent, span)
-}
-
 /// Adds one event, unless it is there already. Returns whether it was added.
 fn publish_event(
     transaction: &Transaction<'_>,
@@ -657,3 +588,5 @@ fn publish_event(
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod upgrade_tests;

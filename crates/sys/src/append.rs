@@ -17,7 +17,7 @@ pub fn append_bytes(path: &Path, bytes: &[u8]) -> io::Result<()> {
         }
         opened => opened?,
     };
-    // Not `write_all`: a second write would land behind somebody else's line.
+    // Not `write_all`: a second write would land behind another writer's line.
     let written = file.write(bytes)?;
     if written < bytes.len() {
         return Err(io::Error::new(io::ErrorKind::WriteZero, "the line was written only in part"));
@@ -43,7 +43,7 @@ fn open_for_append(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-/// Whether nobody else has the file open, so that nothing can be added to it through a descriptor
+/// Whether no other process has the file open, so that nothing can be added to it through a descriptor
 /// from before. `false` where the system cannot tell.
 pub fn is_sole_opener(file: &File) -> bool {
     matches!(hold_alone(file), Opener::Alone(_))
@@ -52,16 +52,16 @@ pub fn is_sole_opener(file: &File) -> bool {
 /// Who has a file open.
 #[derive(Debug)]
 pub(crate) enum Opener<'a> {
-    /// Only we, and whoever opens it waits until this is dropped.
+    /// Only this process; another open waits until this is dropped.
     Alone(Lease<'a>),
-    /// Somebody else too.
+    /// Another process too.
     Others,
     /// The system or the file system cannot tell.
     Unknown,
 }
 
 impl Opener<'_> {
-    /// Whether nobody has come since; what could not be told is not known to have changed.
+    /// Whether no other opener has come since; what could not be told is not known to have changed.
     pub(crate) fn is_still_alone(&self) -> bool {
         match self {
             Self::Alone(lease) => lease::is_whole(lease.file),
@@ -71,7 +71,7 @@ impl Opener<'_> {
     }
 }
 
-/// The kernel's word that nobody else has the file open.
+/// The kernel's word that no other process has the file open.
 #[derive(Debug)]
 pub(crate) struct Lease<'a> {
     file: &'a File,
@@ -83,7 +83,7 @@ impl Drop for Lease<'_> {
     }
 }
 
-/// Asks who has the file open, and keeps others out if nobody has.
+/// Asks who has the file open, and keeps others out if none has.
 pub(crate) fn hold_alone(file: &File) -> Opener<'_> {
     match lease::take(file) {
         Ok(()) => {
@@ -96,33 +96,60 @@ pub(crate) fn hold_alone(file: &File) -> Opener<'_> {
     }
 }
 
+/// Whether no other process has a file open for writing, which was opened for reading only. An open for writing waits
+/// until this descriptor is closed, and is noticed by asking again. `true` where the system cannot tell.
+pub(crate) fn hold_unwritten(file: &File) -> bool {
+    if lease::is_kept_for_reading(file) {
+        return true;
+    }
+    let taken = lease::take_for_reading(file);
+    !matches!(taken, Err(io::ErrorKind::WouldBlock | io::ErrorKind::ResourceBusy))
+}
+
 #[cfg(target_os = "linux")]
 mod lease {
     use std::fs::File;
     use std::io;
     use std::os::fd::AsRawFd;
 
-    /// Which signal tells of somebody who opens the file. Not in `libc` for every platform.
+    /// Which signal tells of another open. Not in `libc` for every platform.
     const F_SETSIG: libc::c_int = 10;
 
-    /// A write lease is granted only while the file is open nowhere else. Whoever opens it then makes the
+    /// A write lease is granted only while the file is open nowhere else. Another open then makes the
     /// kernel send a signal, which is SIGIO, and deadly, unless another is chosen: SIGURG does nothing.
-    #[expect(unsafe_code, reason = "fcntl leases are in no safe wrapper")]
     pub(super) fn take(file: &File) -> Result<(), io::ErrorKind> {
+        take_kind(file, libc::F_WRLCK)
+    }
+
+    /// A read lease is granted only while the file is open for writing nowhere.
+    pub(super) fn take_for_reading(file: &File) -> Result<(), io::ErrorKind> {
+        take_kind(file, libc::F_RDLCK)
+    }
+
+    #[expect(unsafe_code, reason = "fcntl leases are in no safe wrapper")]
+    fn take_kind(file: &File, kind: libc::c_int) -> Result<(), io::ErrorKind> {
         let fd = file.as_raw_fd();
         // SAFETY: the descriptor is open for the whole call, and both commands take an integer.
         let taken = unsafe {
             libc::fcntl(fd, F_SETSIG, libc::SIGURG) == 0
-                && libc::fcntl(fd, libc::F_SETLEASE, libc::F_WRLCK) == 0
+                && libc::fcntl(fd, libc::F_SETLEASE, kind) == 0
         };
         if taken { Ok(()) } else { Err(io::Error::last_os_error().kind()) }
     }
 
-    /// Whether nobody is at the door: a lease that is being broken is not one for writing any more.
-    #[expect(unsafe_code, reason = "fcntl leases are in no safe wrapper")]
+    /// Whether no other open waits: a lease that is being broken is not one for writing any more.
     pub(super) fn is_whole(file: &File) -> bool {
+        kind_of(file) == libc::F_WRLCK
+    }
+
+    pub(super) fn is_kept_for_reading(file: &File) -> bool {
+        kind_of(file) == libc::F_RDLCK
+    }
+
+    #[expect(unsafe_code, reason = "fcntl leases are in no safe wrapper")]
+    fn kind_of(file: &File) -> libc::c_int {
         // SAFETY: as above; the command takes nothing.
-        unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETLEASE) == libc::F_WRLCK }
+        unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETLEASE) }
     }
 
     #[expect(unsafe_code, reason = "fcntl leases are in no safe wrapper")]
@@ -139,6 +166,14 @@ mod lease {
 
     pub(super) fn take(_: &File) -> Result<(), io::ErrorKind> {
         Err(io::ErrorKind::Unsupported)
+    }
+
+    pub(super) fn take_for_reading(_: &File) -> Result<(), io::ErrorKind> {
+        Err(io::ErrorKind::Unsupported)
+    }
+
+    pub(super) fn is_kept_for_reading(_: &File) -> bool {
+        false
     }
 
     pub(super) fn is_whole(_: &File) -> bool {
@@ -180,7 +215,7 @@ mod tests {
         assert_eq!(path.parent().unwrap().metadata().unwrap().permissions().mode() & 0o777, 0o700);
     }
 
-    /// Whoever opens a file while it is leased makes the kernel send a signal: it must not be SIGIO.
+    /// Opening a leased file makes the kernel send a signal: it must not be SIGIO.
     #[cfg(target_os = "linux")]
     #[test]
     fn m6_somebody_who_opens_the_file_does_not_kill_us() {

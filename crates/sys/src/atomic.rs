@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use rustix::fs::{CWD, RenameFlags};
 use rustix::io::Errno;
 
+use crate::exchange::{self, ExchangeOutcome};
+
 /// Writes `bytes` to `path` (mode 0600): a new file in the same directory, made durable, then
 /// renamed over the old one. A symlink at `path` is replaced, not followed. After an error the
 /// old content is untouched and no temporary file is left.
@@ -46,48 +48,63 @@ pub fn write_unsynced(path: &Path, bytes: &[u8]) -> io::Result<()> {
     written
 }
 
-/// Replaces a file of somebody else's that was read as `before` (`None`: it was not there), keeping
+/// Replaces another owner's file that was read as `before` (`None`: it was not there), keeping
 /// its mode and group. A file that has changed meanwhile is left alone, with `WouldBlock`: it must be
 /// read anew. A symlink is followed, so that it goes on pointing at what it points at. One that says
 /// that it is not to be changed (read-only), or that has other names which would go on showing the
 /// old content (hard links), is refused.
 pub fn replace_if_unchanged(path: &Path, before: Option<&[u8]>, bytes: &[u8]) -> io::Result<()> {
     let temporary = temporary_beside(path)?;
-    update_by(path, before, bytes, temporary.file_name().unwrap_or_default())
+    update_by(path, before, bytes, temporary.file_name().unwrap_or_default(), &mut |_| {})
 }
 
-/// As `update`, by way of a file of this name, so that whoever is told of it knows what a kill leaves.
+/// As [`replace_if_unchanged`], by way of a file of this name, so that recovery knows what a kill
+/// leaves. After an error, what has that name was written by another process. `keep` is given what others
+/// wrote in the moment of the exchange (see [`exchange::exchange_expected`]).
 pub fn update_by(
     path: &Path,
     before: Option<&[u8]>,
     bytes: &[u8],
     temporary: &OsStr,
+    keep: &mut dyn FnMut(&[u8]),
 ) -> io::Result<()> {
     let path = match before {
         Some(_) => fs::canonicalize(path)?,
         None => path.to_owned(),
     };
     let temporary = path.with_file_name(temporary);
-    let replaced = write_durably(&temporary, bytes).and_then(|()| {
-        if before.is_some() {
-            take_over_attributes(&path, &temporary)?;
-        }
-        crate::pause::pause_at("atomic-update");
-        check_unchanged(&path, before)?;
-        crate::pause::pause_at("atomic-exchange");
-        match before {
-            Some(before) => exchange_if(&path, &temporary, before, bytes),
-            None => rename_to_nothing(&temporary, &path),
-        }
+    stage_content(&temporary, bytes)?;
+    let ready = match before {
+        Some(_) => take_over_attributes(&path, &temporary),
+        None => Ok(()),
+    };
+    crate::pause::pause_at("atomic-update");
+    let ready = ready.and_then(|()| check_unchanged(&path, before));
+    crate::pause::pause_at("atomic-exchange");
+    let replaced = ready.and_then(|()| match before {
+        Some(before) => put_in_place(&path, &temporary, before, keep),
+        None => rename_to_nothing(&temporary, &path),
     });
     if let Err(error) = replaced {
-        // After an exchange that could not be undone the temporary file is theirs: it stays.
-        if fs::read(&temporary).is_ok_and(|found| found == bytes) {
-            let _ = fs::remove_file(&temporary);
-        }
-        return Err(error);
+        // Whatever is not the new content is theirs: it stays.
+        let removed = exchange::remove_known(&temporary, &|found| found == bytes);
+        return match removed {
+            Ok(true) => Err(error),
+            _ => Err(io::Error::new(
+                error.kind(),
+                format!("{error}; what was written meanwhile is kept as {}", temporary.display()),
+            )),
+        };
     }
     File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()
+}
+
+/// Writes the new content so that it has its name only when it is whole.
+fn stage_content(temporary: &Path, bytes: &[u8]) -> io::Result<()> {
+    let unfinished = exchange::unfinished_name(temporary);
+    let staged =
+        write_durably(&unfinished, bytes).and_then(|()| rename_to_nothing(&unfinished, temporary));
+    staged.inspect_err(|_| remove_own(&unfinished))
 }
 
 /// Gives the new file the mode and the group of the one that it is to replace.
@@ -110,32 +127,24 @@ fn take_over_attributes(path: &Path, temporary: &Path) -> io::Result<()> {
     fs::set_permissions(temporary, metadata.permissions())
 }
 
-/// Exchanges the two files and looks at what came out: a writer that was quicker than the last look
-/// (the TOCTOU window of a plain rename) gets its file back.
-fn exchange_if(path: &Path, temporary: &Path, before: &[u8], bytes: &[u8]) -> io::Result<()> {
-    match exchange(path, temporary) {
-        Ok(()) => {}
+/// Exchanges the two files, unless another process was quicker than the last look.
+fn put_in_place(
+    path: &Path,
+    temporary: &Path,
+    before: &[u8],
+    keep: &mut dyn FnMut(&[u8]),
+) -> io::Result<()> {
+    match exchange::exchange_expected(path, temporary, &|found| found == before, keep) {
+        Ok(ExchangeOutcome::Replaced) => Ok(()),
+        Ok(ExchangeOutcome::GivenBack | ExchangeOutcome::Parted) => Err(just_changed()),
         // A file system that cannot exchange: the window stays as small as it can be.
-        Err(error) if is_unsupported(&error) => return fs::rename(temporary, path),
-        Err(error) => return Err(error),
-    }
-    if fs::read(temporary)? == before {
-        // The old content, which nobody has a name for any more.
-        return fs::remove_file(temporary);
-    }
-    // Put theirs back. If what comes out now is not ours, they wrote once more, and that is the one
-    // to keep: exchange again.
-    loop {
-        exchange(path, temporary)?;
-        if fs::read(temporary)? == bytes {
-            let reason = "somebody else has just changed it";
-            return Err(io::Error::new(io::ErrorKind::WouldBlock, reason));
-        }
+        Err(error) if exchange::is_unsupported(&error) => fs::rename(temporary, path),
+        Err(error) => Err(error),
     }
 }
 
-fn exchange(one: &Path, other: &Path) -> io::Result<()> {
-    Ok(rustix::fs::renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE)?)
+fn just_changed() -> io::Error {
+    io::Error::new(io::ErrorKind::WouldBlock, "somebody else has just changed it")
 }
 
 /// Gives a new file its name, unless something has that name already.
@@ -144,16 +153,9 @@ fn rename_to_nothing(from: &Path, to: &Path) -> io::Result<()> {
         Err(Errno::EXIST) => {
             Err(io::Error::new(io::ErrorKind::WouldBlock, "somebody else has just made it"))
         }
-        Err(error) if is_unsupported(&error.into()) => fs::rename(from, to),
+        Err(error) if exchange::is_unsupported(&error.into()) => fs::rename(from, to),
         other => Ok(other?),
     }
-}
-
-fn is_unsupported(error: &io::Error) -> bool {
-    let unsupported = [Errno::INVAL, Errno::NOSYS, Errno::NOTSUP];
-    error
-        .raw_os_error()
-        .is_some_and(|code| unsupported.iter().any(|one| one.raw_os_error() == code))
 }
 
 /// Gives a file that is whole its name, in the place of whatever had it.
@@ -164,7 +166,7 @@ pub fn rename_over(from: &Path, to: &Path) -> io::Result<()> {
 /// Gives up something of this process's own that is of no use to anybody: a file it was writing, a
 /// socket it listened on. Everything else goes through the reaper.
 pub fn remove_own(path: &Path) {
-    // Nobody needs it: one that cannot be removed is swept later.
+    // It is not needed: one that cannot be removed is swept later.
     let _ = fs::remove_file(path);
 }
 
@@ -174,10 +176,7 @@ fn check_unchanged(path: &Path, before: Option<&[u8]>) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) => return Err(error),
     };
-    if now.as_deref() == before {
-        return Ok(());
-    }
-    Err(io::Error::new(io::ErrorKind::WouldBlock, "somebody else has just changed it"))
+    if now.as_deref() == before { Ok(()) } else { Err(just_changed()) }
 }
 
 fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
@@ -268,14 +267,9 @@ mod tests {
         fs::write(&path, "theirs, newer").unwrap();
         fs::write(&ours, "ours").unwrap();
         // As if it had been "old" at the last look.
-        let error = exchange_if(&path, &ours, b"old", b"ours").unwrap_err();
+        let error = put_in_place(&path, &ours, b"old", &mut |_| {}).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
         assert_eq!(fs::read(&path).unwrap(), b"theirs, newer");
-        fs::write(&path, "new").unwrap();
-        fs::write(&ours, "ours").unwrap();
-        exchange_if(&path, &ours, b"new", b"ours").unwrap();
-        assert_eq!(fs::read(&path).unwrap(), b"ours");
-        assert!(!ours.exists());
         fs::write(&ours, "ours").unwrap();
         let error = rename_to_nothing(&ours, &path).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::WouldBlock);

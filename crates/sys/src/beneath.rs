@@ -1,4 +1,4 @@
-//! Opening files that must lie beneath a directory, whatever links others put there.
+//! Opening files that must lie beneath a directory, past any links in between.
 //!
 //! On Linux the kernel itself refuses to leave the directory, so there is no moment between a check
 //! and the opening. Elsewhere, and where a link names its target absolutely, the path is resolved
@@ -86,7 +86,7 @@ std::thread_local! {
 }
 
 /// Directories stay open on this thread from one call of [`open_beneath`] to the next, until this is dropped:
-/// for somebody who opens thousands of files beneath the same few.
+/// for a caller that opens thousands of files beneath the same few.
 #[derive(Debug)]
 pub struct HeldRoots(PhantomData<*const ()>);
 

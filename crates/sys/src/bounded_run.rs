@@ -79,7 +79,7 @@ pub fn run_bounded(
             continue;
         }
         match output.read(&mut chunk)? {
-            // Nobody can print any more.
+            // Printing is no longer possible.
             0 if drain_until.is_some() => return Ok(run),
             0 => std::thread::sleep(END_CHECK_INTERVAL),
             count => {
@@ -113,7 +113,9 @@ fn end_tree(child: &mut Child, identity: Option<&Identity>) {
         signal_process(root, Signal::Stop, &observer).note_dropped("stopping a program");
         tree.merge(gather().unwrap_or_default());
     }
-    tree.signal(Signal::Kill, &observer, |_| true);
+    for missed in tree.signal(Signal::Kill, &observer, |_| true) {
+        tracing::warn!(%missed, "a program left a process that cannot be ended");
+    }
     child.kill().note_dropped("ending a program");
     child.wait().note_dropped("reaping a program");
 }

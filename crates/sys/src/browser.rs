@@ -12,7 +12,7 @@ pub fn open_in_browser(file: &Path) -> io::Result<()> {
     let quiet = Stdio::null;
     let mut child =
         Command::new(OPENER).arg(file).stdin(quiet()).stdout(quiet()).stderr(quiet()).spawn()?;
-    // Somebody has to take note of its end, or it stays in the process table.
+    // Its end must be reaped, or it stays in the process table.
     std::thread::Builder::new().name("browser".to_owned()).spawn(move || child.wait())?;
     Ok(())
 }

@@ -35,7 +35,7 @@ pub fn unique_suffix(now: Time) -> String {
     format!("{:x}-{pid:x}-{nanos:x}-{serial:x}", now.as_millis())
 }
 
-/// The time since boot, suspension included: a clock that nobody can set.
+/// The time since boot, suspension included: a clock that cannot be set.
 pub fn time_since_boot() -> Duration {
     let time = rustix::time::clock_gettime(BOOTTIME);
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))

@@ -6,10 +6,9 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// ostler's directories.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dirs {
-    /// State that nobody else knows: `OSTLER_HOME`, else `$XDG_STATE_HOME/ostler`.
+    /// State that no other source knows: `OSTLER_HOME`, else `$XDG_STATE_HOME/ostler`.
     pub home: PathBuf,
     /// Configuration: `$XDG_CONFIG_HOME/ostler`.
     pub config: PathBuf,

@@ -1,4 +1,4 @@
-//! Results that are dropped on purpose are noted at `debug`: whoever looks for a fault finds them, and
+//! Results that are dropped on purpose are noted at `debug`: they are there when a fault is looked for, and
 //! without a log it costs one atomic load.
 
 use std::fmt::Display;

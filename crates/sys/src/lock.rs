@@ -1,4 +1,4 @@
-//! File locks: the kernel's, released by the end of the process whatever way it ends.
+//! File locks: the kernel's, released by the end of the process however it ends.
 //!
 //! A lock file is never removed while it is in use, and its age says nothing: who holds it is asked
 //! of the kernel. The holder may sign the file with its identity, for error messages only.
@@ -25,7 +25,7 @@ pub struct AdvisoryLock {
 pub enum LockAttempt {
     /// It is ours.
     Taken(AdvisoryLock),
-    /// Somebody else has it: who, if they signed.
+    /// Another process has it: who, if they signed.
     Held(Option<Box<Identity>>),
 }
 

@@ -1,6 +1,6 @@
 //! The locks of other programs: a file that is there while its lock is held, and says by whom.
 //!
-//! Whoever makes the file has the lock, and removes the file to let go. A kill leaves it behind, so that
+//! The creator of the file (O_EXCL) has the lock, and removes the file to let go. A kill leaves it behind, so that
 //! the next one has to judge whether the holder is gone: that is the caller's business. Ours to keep are
 //! two things. A lock is taken over only while it is the very one that was judged, and only a lock that
 //! is still ours is removed. For locks among ourselves there is [`crate::lock`], which needs neither.
@@ -31,16 +31,16 @@ pub fn create_lock_file(path: &Path, content: &[u8]) -> io::Result<Option<LockFi
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
         Err(error) => return Err(error),
     };
-    // From here on it is let go of, whatever happens.
+    // From here on it is let go of, in every case.
     let mut lock = LockFile { path: path.to_owned(), file };
-    // Nobody but one of us who takes it for an old one can be in between, and sees that it is not.
+    // Only another ostler that takes it for a stale one can be in between, and it sees that it is not.
     let _ = rustix::fs::flock(&lock.file, FlockOperation::NonBlockingLockExclusive);
     lock.file.write_all(content)?;
     Ok(Some(lock))
 }
 
 /// Puts this content in the place of what a holder who is gone has left; `None` if that is not there any
-/// more, or somebody else is taking it over.
+/// more, or another process is taking it over.
 pub fn take_over(path: &Path, left: &[u8], content: &[u8]) -> io::Result<Option<LockFile>> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let opened =
@@ -64,7 +64,7 @@ pub fn take_over(path: &Path, left: &[u8], content: &[u8]) -> io::Result<Option<
     file.rewind()?;
     file.set_len(0)?;
     file.write_all(content)?;
-    // Whoever judged it like us and did not ask may have put another file in its place.
+    // A process that judged it stale too may have put another file in its place.
     Ok(is_at(&file, path).then(|| LockFile { path: path.to_owned(), file }))
 }
 
@@ -80,7 +80,7 @@ impl LockFile {
         &self.path
     }
 
-    /// What it is, for whoever has to tell later whether it is still this one.
+    /// What it is, to tell later whether it is still this one.
     pub fn fingerprint_now(&self) -> Option<Fingerprint> {
         self.file.metadata().ok().map(|about| fingerprint::of_metadata(&about))
     }
@@ -98,7 +98,7 @@ pub fn let_go_of(path: &Path, print: &Fingerprint) -> bool {
 }
 
 impl Drop for LockFile {
-    /// Lets go. Nobody puts another file in the place of a lock whose holder lives, so that what was
+    /// Lets go. No process puts another file in the place of a lock whose holder lives, so that what was
     /// ours a moment ago still is.
     fn drop(&mut self) {
         if is_at(&self.file, &self.path) {

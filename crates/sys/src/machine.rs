@@ -48,13 +48,11 @@ pub trait MachineSource: Send + Sync {
 /// ostler's own directories. Those below the user's home may be missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MachineDirs {
-    /// State that nobody else knows.
+    /// State that no other source knows.
     pub home: PathBuf,
-    /// Sockets.
     pub runtime: PathBuf,
     /// What may be deleted at any time.
     pub cache: Option<PathBuf>,
-    /// Settings.
     pub config: Option<PathBuf>,
 }
 
@@ -118,7 +116,7 @@ impl Machine {
         Self::new(self.dirs.clone(), Arc::clone(&self.source))
     }
 
-    /// The same machine at the same moment, with the variables of whoever asked and no others.
+    /// The same machine at the same moment, with the variables of the client and no others.
     #[must_use]
     pub fn with_variables(&self, variables: &BTreeMap<String, String>) -> Self {
         let source = OtherVariables {
@@ -129,7 +127,7 @@ impl Machine {
     }
 
     /// Does something on this machine, and gives what was looked up in its environment besides: so that
-    /// whoever carries a request out sees the same one.
+    /// the process that carries a request out sees the same one.
     pub fn note_variables<T>(
         &self,
         something: impl FnOnce(&Self) -> T,
@@ -142,7 +140,6 @@ impl Machine {
         (done, asked)
     }
 
-    /// ostler's state.
     pub fn home(&self) -> &Path {
         &self.dirs.home
     }
@@ -162,7 +159,6 @@ impl Machine {
         self.dirs.config.as_deref()
     }
 
-    /// The environment.
     pub fn env(&self) -> EnvLookup<'_> {
         EnvLookup::of_machine(self)
     }

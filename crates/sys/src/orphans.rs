@@ -1,7 +1,7 @@
 //! Orphans: processes whose parent has ended come to this one (child subreaper) instead of to the system,
 //! so that what a program left behind is still known to be its own.
 //!
-//! Whoever adopts must reap. That an orphan has ended is told by a descriptor that can be polled.
+//! A subreaper must reap. That an orphan has ended is told by a descriptor that can be polled.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -30,7 +30,7 @@ pub fn adopt_orphans() -> io::Result<OrphanWatch> {
     if unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the set is initialised before it is used, and the descriptor is nobody else's.
+    // SAFETY: the set is initialised before it is used, and the descriptor is owned here alone.
     unsafe {
         let mut ends: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&raw mut ends);

@@ -107,7 +107,7 @@ fn is_in_our_group(pid: u32) -> bool {
 }
 
 /// Whether every process of the chain is still the child of the next. A parent that died while we
-/// walked has left its child to another, and its number may already be somebody else's.
+/// walked has left its child to another, and its number may already be reused.
 fn is_unbroken(chain: &[(ProcessHandle, ProcessRow)]) -> bool {
     // The first is this process, whose parent the kernel tells without a detour.
     let ours = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get().unsigned_abs());

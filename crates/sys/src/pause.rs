@@ -25,3 +25,21 @@ fn hold_until_released(directory: &std::path::Path, name: &str) {
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
 }
+
+/// Breaks here if a test has armed `name`: with a panic if the file says so, else with an error.
+///
+/// # Panics
+/// If a test has asked for it.
+pub fn break_at(name: &str) -> std::io::Result<()> {
+    #[cfg(debug_assertions)]
+    if let Some(directory) = std::env::var_os("OSTLER_PAUSE") {
+        let point = std::path::Path::new(&directory).join(name);
+        if let Ok(how) = std::fs::read_to_string(&point) {
+            assert!(how != "panic", "asked to panic at {name}");
+            return Err(std::io::Error::other(format!("asked to break at {name}")));
+        }
+    }
+    #[cfg(not(debug_assertions))]
+    let _ = name;
+    Ok(())
+}

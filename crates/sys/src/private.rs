@@ -1,5 +1,5 @@
 //! Files and directories that are ours alone, checked through the opened descriptor: what was
-//! checked is what is used, whatever happens to the name meanwhile.
+//! checked is what is used, even if the name changes meanwhile.
 
 use std::fs::{DirBuilder, File};
 use std::io;
@@ -68,7 +68,7 @@ pub fn create_private_dir(path: &Path) -> Result<(), PrivateError> {
     verify_private_dir(path)
 }
 
-/// Opens a private directory (ours, 0700) that nobody else can move away or exchange: every level
+/// Opens a private directory (ours, 0700) that no other user can move away or exchange: every level
 /// above it belongs to root or to us, and others may not write there unless it is sticky.
 ///
 /// For directories at well-known names in shared places such as `/tmp`.
@@ -78,7 +78,7 @@ pub fn open_guarded_dir(path: &Path) -> Result<PrivateDir, PrivateError> {
 }
 
 /// As [`open_guarded_dir`], making what is missing (0700). Each level is verified before anything is
-/// made in it, so a link that somebody else put there leads nowhere.
+/// made in it, so a link that another user put there leads nowhere.
 pub fn create_guarded_dir(path: &Path) -> Result<PrivateDir, PrivateError> {
     walk_levels(path, Missing::Create)?;
     open_own_dir(path)
@@ -112,7 +112,7 @@ fn walk_levels(path: &Path, missing: Missing) -> Result<(), PrivateError> {
                     return Err(PrivateError::TooOpen { path: level, mode });
                 }
             }
-            // `/tmp` is a link on some systems: whoever made it was root or us.
+            // `/tmp` is a link on some systems: its maker was root or us.
             FileType::Symlink => {
                 let target = std::fs::canonicalize(&level)
                     .map_err(|source| PrivateError::Io { path: level.clone(), source })?;
@@ -180,7 +180,7 @@ pub fn open_private(path: &Path) -> Result<File, PrivateError> {
     Ok(file)
 }
 
-/// Opens a regular file for reading, whoever it belongs to. A link is not followed, and a pipe put in
+/// Opens a regular file for reading, of any owner. A link is not followed, and a pipe put in
 /// its place is not waited for.
 pub fn open_regular(path: &Path) -> Result<File, PrivateError> {
     open_regular_as(path, OFlags::RDONLY)

@@ -50,7 +50,6 @@ pub enum IdentifyError {
     /// The system refused.
     #[error("cannot read process {pid}")]
     Unreadable {
-        /// Which process.
         pid: u32,
         /// The system's answer.
         source: io::Error,
@@ -71,14 +70,13 @@ pub enum SignalError {
     #[error("this system has no safe way to signal a process")]
     Unsupported,
     /// The system refused.
-    #[error("the signal was refused")]
+    #[error("the signal was refused: {0}")]
     Refused(#[source] io::Error),
 }
 
 /// The signals ostler sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
-    /// Terminal hang-up.
     Hangup,
     /// What Ctrl-C sends.
     Interrupt,
@@ -90,7 +88,6 @@ pub enum Signal {
     Kill,
     /// Stop running until [`Signal::Continue`].
     Stop,
-    /// Run again.
     Continue,
     /// The window was resized.
     WindowChange,
@@ -140,7 +137,7 @@ impl Signal {
 /// Who holds an advisory lock on a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockHolder {
-    /// Nobody, and a holder would have been seen.
+    /// No process, and a holder would have been seen.
     Nobody,
     /// This process. It was seen to have the very file open.
     Process(u32),
@@ -152,7 +149,6 @@ pub enum LockHolder {
 /// give the same thing other names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileId {
-    /// The device.
     pub dev: u64,
     /// The number of the file on it.
     pub ino: u64,
@@ -182,7 +178,6 @@ pub enum MountView {
 /// One process of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessRow {
-    /// Its pid.
     pub pid: u32,
     /// Its parent's pid; 0 when the parent is not in this process table.
     pub ppid: u32,
@@ -211,7 +206,6 @@ enum MissingRow {
 /// answers while the row's process is still the one that has the pid; a row that was read stays.
 #[derive(Debug)]
 pub struct ProcessTable {
-    /// By pid.
     entries: Vec<TableEntry>,
     source: Option<platform::TableSource>,
     listed: bool,
@@ -306,7 +300,17 @@ impl ProcessTable {
     /// How whichever process has the pid now looks: a first look at hundreds of processes, most of which
     /// are of no interest. One that is must be looked at again with [`ProcessTable::appearance`].
     pub fn appearance_unchecked(&self, pid: u32) -> Option<ProcessAppearance> {
-        self.source.as_ref()?.look_at(pid)
+        self.appearance_unless(pid, |_| false)
+    }
+
+    /// As [`ProcessTable::appearance_unchecked`], but `None` where `is_other` says so of the executable's path:
+    /// then that is all that is read of the process.
+    pub fn appearance_unless(
+        &self,
+        pid: u32,
+        is_other: impl FnMut(&str) -> bool,
+    ) -> Option<ProcessAppearance> {
+        self.source.as_ref()?.look_at(pid, is_other)
     }
 
     /// How much memory it has in use, shared pages included. `None` where the system does not tell.

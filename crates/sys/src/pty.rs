@@ -1,7 +1,7 @@
 //! Pseudo-terminals, and programs started on them.
 //!
 //! The program gets a session of its own with the terminal as its controlling terminal, no signal
-//! blocked or ignored, and no descriptor but the terminal. Whoever starts it is its parent and must
+//! blocked or ignored, and no descriptor but the terminal. The starter is its parent and must
 //! reap it; until then its pid, and its group's, cannot be handed on.
 
 use std::io;
@@ -18,9 +18,7 @@ use crate::proc::Signal;
 /// The size of a terminal in cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PtySize {
-    /// Columns.
     pub cols: u16,
-    /// Rows.
     pub rows: u16,
 }
 
@@ -47,7 +45,7 @@ pub enum PtyRead {
     Bytes(usize),
     /// Nothing now.
     Nothing,
-    /// Nobody has the other side open any more.
+    /// The other side is closed.
     Closed,
 }
 

@@ -1,8 +1,8 @@
 //! Moving a tree between devices while others write to it, without losing a write (TOCTOU).
 //!
-//! A move between devices is a copy and a removal, and somebody may write in between. So the tree gets a
-//! private name first, where nobody finds it by its path; it is copied from there; and every file goes by
-//! itself, only while it is the very file that was copied and nobody has it open. What is not, stays.
+//! A move between devices is a copy and a removal, and another process may write in between. So the tree gets a
+//! private name first, where its old path no longer finds it; it is copied from there; and every file goes by
+//! itself, only while it is the very file that was copied and no process has it open. What is not, stays.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -18,6 +18,9 @@ use crate::append::{self, Opener};
 use crate::fingerprint;
 use crate::trash::{self, ExistingName};
 
+/// How many names are tried for a file that cannot have its own.
+const MOST_SHOWN: u32 = 100;
+
 /// Why a tree cannot be moved between devices so that it could be given back as it was.
 #[derive(Debug)]
 pub enum Immovable {
@@ -25,7 +28,7 @@ pub enum Immovable {
     Special(PathBuf),
     /// A file in it has another name, and would be two files afterwards.
     Linked(PathBuf),
-    /// Something in it belongs to somebody else.
+    /// Something in it belongs to another user.
     Foreign(PathBuf, u32),
     /// Something else is mounted in it.
     Mounted(PathBuf),
@@ -150,7 +153,7 @@ impl CopiedTree {
     }
 
     /// Removes from the tree what was copied from it and is still just that, one by one; whether that
-    /// was everything. `private` is a name that nobody else uses.
+    /// was everything. `private` is a name of this step alone.
     pub fn unlink_from(&self, root: &Path, private: &OsStr) -> io::Result<bool> {
         let mut all = true;
         let mut first = None;
@@ -174,7 +177,7 @@ impl CopiedTree {
 
 impl Copied {
     /// Removes one file, if it is what was copied; whether it is gone. It is looked at under a name that
-    /// nobody else can open, so that nobody can write to it between the look and the removal.
+    /// no other process can open, so that none can write to it between the look and the removal.
     fn unlink_copied(&self, path: &Path, private: &Path) -> io::Result<bool> {
         let opened = match self.form {
             FileForm::File => match open_to_look(path) {
@@ -235,7 +238,7 @@ pub fn complete_tree(copy: &Path, root: &Path, private: &OsStr) -> io::Result<()
     };
     if !about.is_dir() {
         let None = here else { return Ok(()) };
-        // Whole or not at all: whoever dies here leaves a name that only we use.
+        // Whole or not at all: a kill here leaves a name that only we use.
         let part = root.with_file_name(part_of(private));
         abandon_copy(&part)?;
         trash::copy_tree(copy, &part, ExistingName::Refuse)?;
@@ -275,7 +278,21 @@ fn take_back_name(copy: &Path, root: &Path, private: &OsStr) -> io::Result<()> {
             return rename_new(&root.join(private), &root.join(&name));
         }
     }
-    Ok(())
+    show_unnamed(root, private)
+}
+
+/// Gives a file that was written to under the private name, or whose own name is taken, one that is seen.
+fn show_unnamed(root: &Path, private: &OsStr) -> io::Result<()> {
+    let shown = private.to_string_lossy().trim_start_matches('.').to_owned();
+    let mut last = Ok(());
+    for count in 1..MOST_SHOWN {
+        last = rename_new(&root.join(private), &root.join(format!("kept-{shown}-{count}")));
+        let Err(error) = &last else { break };
+        if error.kind() != io::ErrorKind::AlreadyExists {
+            break;
+        }
+    }
+    last
 }
 
 fn same_content(one: &Path, other: &Path) -> io::Result<bool> {
@@ -437,6 +454,20 @@ mod tests {
         complete_tree(&copy, &root, PRIVATE.as_ref()).unwrap();
         assert_eq!(fs::metadata(root.join("deep/b")).unwrap().ino(), ino);
         assert!(is_same_tree(&copy, &root).unwrap());
+    }
+
+    /// Another process wrote to it under that name, or has made another file of its own name meanwhile.
+    #[test]
+    fn h2_a_file_that_cannot_have_its_name_again_gets_one_that_is_seen() {
+        let (_home, root, copy) = tree();
+        copy_tree(&root, &copy).unwrap();
+        fs::rename(root.join("deep/b"), root.join("deep").join(PRIVATE)).unwrap();
+        fs::write(root.join("deep").join(PRIVATE), "written to").unwrap();
+        complete_tree(&copy, &root, PRIVATE.as_ref()).unwrap();
+        assert_eq!(fs::read(root.join("deep/b")).unwrap(), b"deep/b");
+        let shown = format!("kept-{}-1", PRIVATE.trim_start_matches('.'));
+        assert_eq!(fs::read(root.join("deep").join(shown)).unwrap(), b"written to");
+        assert!(!root.join("deep").join(PRIVATE).exists());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Signals to this process, as something that can be waited for.
 //!
 //! A handler only notes the signal and writes a byte to a pipe. Calls that block are interrupted, so
-//! that whoever is in one can ask [`received_interruption`].
+//! that a blocked caller can ask [`received_interruption`].
 
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, IntoRawFd};

@@ -24,10 +24,9 @@ pub enum UnixSocketError {
     /// The system's names for sockets are short.
     #[error("the socket path `{}` is longer than {MAX_SOCKET_PATH_BYTES} bytes", .0.display())]
     TooLong(PathBuf),
-    /// Whoever listens there runs as another user.
+    /// The listener runs as another user.
     #[error("the socket `{}` is served by user {uid}", path.display())]
     ForeignServer {
-        /// The socket.
         path: PathBuf,
         /// Who serves it.
         uid: u32,
@@ -35,7 +34,6 @@ pub enum UnixSocketError {
     /// The system refused.
     #[error("cannot use the socket `{}`", path.display())]
     Io {
-        /// The socket.
         path: PathBuf,
         /// The system's answer.
         source: io::Error,
@@ -47,9 +45,7 @@ pub enum UnixSocketError {
 pub struct PeerCredentials {
     /// Its pid, where the platform tells.
     pub pid: Option<u32>,
-    /// Its user.
     pub uid: u32,
-    /// Its group.
     pub gid: u32,
 }
 
@@ -93,7 +89,7 @@ pub fn peer_of(stream: &impl AsFd) -> io::Result<PeerCredentials> {
     }
 }
 
-/// Who is at the other end: not known here, so nobody is trusted.
+/// Who is at the other end: not known here, so no peer is trusted.
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]
 pub fn peer_of(_: &impl AsFd) -> io::Result<PeerCredentials> {
     Err(io::ErrorKind::Unsupported.into())
@@ -116,7 +112,7 @@ pub fn connection_limit(most: usize) -> usize {
 /// Gives up a socket of this process's own, and the directory that was made for it and others like it
 /// when this was the last one.
 pub fn abandon_socket(path: &Path) {
-    // Nobody needs them: what cannot be removed is swept later, and a directory that is in use stays.
+    // They are not needed: what cannot be removed is swept later, and a directory that is in use stays.
     let _ = std::fs::remove_file(path);
     if let Some(directory) = path.parent() {
         drop_empty_directory(directory);
@@ -129,12 +125,12 @@ pub fn drop_empty_directory(directory: &Path) {
 }
 
 /// Listens at `path`, whose directory is created private or verified to be so. A socket that is in
-/// the way is replaced: the caller knows that nobody serves it any more.
+/// the way is replaced: the caller knows that no process serves it any more.
 pub fn listen_private(path: &Path) -> Result<UnixListener, UnixSocketError> {
     const MOST_TRIES: usize = 64;
     for _ in 1..MOST_TRIES {
         match listen_once(path) {
-            // Whoever abandoned the last socket took the directory away after we had made it.
+            // The process that abandoned the last socket took the directory away after we had made it.
             Err(
                 UnixSocketError::Io { source, .. }
                 | UnixSocketError::NotPrivate(PrivateError::Io { source, .. }),

@@ -1,4 +1,4 @@
-//! Starting this very program again as a process of its own, which outlives whoever started it.
+//! Starting this very program again as a process of its own, which outlives its starter.
 
 use std::ffi::OsString;
 use std::io;
@@ -66,7 +66,7 @@ pub fn pass_on(descriptor: std::os::fd::BorrowedFd<'_>) -> io::Result<i32> {
     Ok(descriptor.as_raw_fd())
 }
 
-/// Takes a descriptor that whoever started this process has passed on. `None` if there is none of that
+/// Takes a descriptor that the parent process has passed on. `None` if there is none of that
 /// number beyond the standard three.
 pub fn take_passed(number: i32) -> Option<std::os::fd::OwnedFd> {
     use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
@@ -84,7 +84,7 @@ pub fn take_passed(number: i32) -> Option<std::os::fd::OwnedFd> {
     Some(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
-/// Sends a signal to a child that was not waited for: its pid is nobody else's.
+/// Sends a signal to a child that was not waited for: its pid is not reused.
 pub fn signal_child(child: &std::process::Child, signal: crate::proc::Signal) -> io::Result<()> {
     let pid = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw);
     let pid = pid.ok_or_else(|| io::Error::other("no such pid"))?;

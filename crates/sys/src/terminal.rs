@@ -51,7 +51,6 @@ pub struct RawMode {
 }
 
 impl RawMode {
-    /// Begins.
     pub fn enter() -> io::Result<Self> {
         let before = rustix::termios::tcgetattr(io::stdin())?;
         let mut raw = before.clone();
@@ -95,12 +94,12 @@ impl SavedModes {
     }
 }
 
-/// Drops what was typed and not read: replies of a terminal to somebody who is gone.
+/// Drops what was typed and not read: replies of a terminal to a program that is gone.
 pub fn drop_typed() -> io::Result<()> {
     Ok(rustix::termios::tcflush(io::stdin(), rustix::termios::QueueSelector::IFlush)?)
 }
 
-/// Stops this process and its group, as Ctrl-Z does, until somebody lets them go on.
+/// Stops this process and its group, as Ctrl-Z does, until they are continued.
 pub fn suspend_group() -> io::Result<()> {
     use rustix::process::{Signal, kill_current_process_group};
 
@@ -113,6 +112,15 @@ pub fn wait_readable(
     descriptors: &[std::os::fd::BorrowedFd<'_>],
     deadline: Option<std::time::Instant>,
 ) -> io::Result<Vec<bool>> {
+    wait_for_any(descriptors, &[], deadline)
+}
+
+/// As [`wait_readable`], and until one of `stalled` can be written to; says which can be read.
+pub fn wait_for_any(
+    descriptors: &[std::os::fd::BorrowedFd<'_>],
+    stalled: &[std::os::fd::BorrowedFd<'_>],
+    deadline: Option<std::time::Instant>,
+) -> io::Result<Vec<bool>> {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
     let timeout = deadline.map(|deadline| {
@@ -123,11 +131,12 @@ pub fn wait_readable(
         }
     });
 
-    let mut fds: Vec<PollFd<'_>> =
-        descriptors.iter().map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
+    let readers = descriptors.iter().map(|fd| PollFd::new(fd, PollFlags::IN));
+    let writers = stalled.iter().map(|fd| PollFd::new(fd, PollFlags::OUT));
+    let mut fds: Vec<PollFd<'_>> = readers.chain(writers).collect();
     match poll(&mut fds, timeout.as_ref()) {
         Ok(_) | Err(rustix::io::Errno::INTR) => {}
         Err(errno) => return Err(errno.into()),
     }
-    Ok(fds.iter().map(|fd| !fd.revents().is_empty()).collect())
+    Ok(fds[..descriptors.len()].iter().map(|fd| !fd.revents().is_empty()).collect())
 }

@@ -72,7 +72,7 @@ impl WakeTimer {
         Ok(Self {})
     }
 
-    /// Here whoever waits asks again every [`crate::watch::POLL_INTERVAL`].
+    /// Here a waiter polls every [`crate::watch::POLL_INTERVAL`].
     pub fn set(&self, _: Option<Time>, _: Option<Duration>) -> io::Result<()> {
         Ok(())
     }

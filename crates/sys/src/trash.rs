@@ -27,12 +27,6 @@ pub fn rename_noreplace(from: &Path, to: &Path) -> io::Result<()> {
     sync_directory_of(from)
 }
 
-/// Exchanges two names in one directory, so that what is taken out of the way can be looked at.
-pub fn exchange_names(one: &Path, other: &Path) -> io::Result<()> {
-    rustix::fs::renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE)?;
-    sync_directory_of(one)
-}
-
 /// Makes sure that the names in a file's directory are on the disk.
 pub fn sync_directory_of(path: &Path) -> io::Result<()> {
     match path.parent() {

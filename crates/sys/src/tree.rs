@@ -9,12 +9,28 @@ use std::collections::HashMap;
 use model::identity::Identity;
 use model::liveness::{Observer, RunState};
 
-use crate::proc::{ProcessRow, ProcessTable, Signal, identify_as, probe_liveness, signal_process};
+use crate::proc::{
+    ProcessRow, ProcessTable, Signal, SignalError, identify_as, probe_liveness, signal_process,
+};
 
 /// The descendants of a process, without the process itself.
 #[derive(Clone, Debug, Default)]
 pub struct ProcessTree {
     members: Vec<Identity>,
+}
+
+/// A member that was to get a signal, may be there, and did not get it.
+#[derive(Debug)]
+pub struct UnsignalledProcess {
+    identity: Identity,
+    error: SignalError,
+}
+
+impl std::fmt::Display for UnsignalledProcess {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let comm = self.identity.comm.as_deref().unwrap_or("unknown");
+        write!(f, "process {} ({comm}): {}", self.identity.pid.unwrap_or(0), self.error)
+    }
 }
 
 impl ProcessTree {
@@ -36,7 +52,7 @@ impl ProcessTree {
         let mut found = Vec::new();
         let mut parents = vec![root];
         while let Some(parent) = parents.pop() {
-            // Taken out: whatever loops the table may show, nobody is visited twice.
+            // Taken out: even if the table shows a loop, no process is visited twice.
             for child in children.remove(&parent.pid).unwrap_or_default() {
                 if child.start >= parent.start && !is_apart(child) {
                     found.push(child);
@@ -52,7 +68,6 @@ impl ProcessTree {
         Self { members: running.filter_map(identify).collect() }
     }
 
-    /// Its members.
     pub fn members(&self) -> &[Identity] {
         &self.members
     }
@@ -67,15 +82,23 @@ impl ProcessTree {
         }
     }
 
-    /// Sends a signal to every member that `wanted` says of, and to nobody else. One that has ended, or
-    /// cannot be proven to be the one that was found, gets none.
-    pub fn signal(&self, signal: Signal, observer: &Observer, wanted: impl Fn(u32) -> bool) {
-        for member in &self.members {
-            if member.pid.is_some_and(&wanted) {
-                // Whoever has ended meanwhile needs none; whoever may not be signalled stays.
-                let _ = signal_process(member, signal, observer);
-            }
-        }
+    /// Sends a signal to every member that `wanted` says of, and to no other process. One that has ended, or
+    /// cannot be proven to be the one that was found, gets none. Returns those that may be there and were
+    /// not signalled.
+    pub fn signal(
+        &self,
+        signal: Signal,
+        observer: &Observer,
+        wanted: impl Fn(u32) -> bool,
+    ) -> Vec<UnsignalledProcess> {
+        let wanted = self.members.iter().filter(|member| member.pid.is_some_and(&wanted));
+        let missed = wanted.filter_map(|member| {
+            let error = signal_process(member, signal, observer).err()?;
+            // One that has ended meanwhile needs none.
+            let has_ended = matches!(&error, SignalError::NotAlive(seen) if seen.is_dead());
+            (!has_ended).then(|| UnsignalledProcess { identity: member.clone(), error })
+        });
+        missed.inspect(|missed| tracing::debug!(%missed, "not signalled")).collect()
     }
 
     /// Whether one of them still runs.
@@ -114,11 +137,30 @@ mod tests {
         // Another process with the same number is not its parent.
         let replaced = Identity { start: root.start.map(|start| start + 1), ..root.clone() };
         assert!(gather(&replaced).members().is_empty());
-        tree.signal(Signal::Kill, &observer, |_| true);
+        assert!(tree.signal(Signal::Kill, &observer, |_| true).is_empty());
         parent.wait().unwrap();
         assert!(!tree.has_survivors(&observer));
         assert!(other.try_wait().unwrap().is_none());
         other.kill().unwrap();
         other.wait().unwrap();
+    }
+
+    #[test]
+    fn a_member_that_cannot_be_signalled_is_told_with_its_reason() {
+        let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
+        let observer = current_observer();
+        let member = identify_process(child.id()).unwrap();
+        let elsewhere = Identity { pid_ns: member.pid_ns.map(|ns| ns + 1), ..member.clone() };
+        let tree = ProcessTree { members: vec![elsewhere] };
+        let missed = tree.signal(Signal::Kill, &observer, |_| true);
+        let told = missed.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+        assert!(told.contains(&format!("process {} (sleep)", child.id())), "{told}");
+        assert!(told.contains("foreign-namespace"), "{told}");
+        assert!(tree.signal(Signal::Kill, &observer, |_| false).is_empty(), "nobody was meant");
+        assert!(child.try_wait().unwrap().is_none());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let tree = ProcessTree { members: vec![member] };
+        assert!(tree.signal(Signal::Kill, &observer, |_| true).is_empty(), "it has ended");
     }
 }

@@ -16,7 +16,7 @@ pub struct DirectoryWatch {
     events: std::os::fd::OwnedFd,
 }
 
-/// A limit of the kernel's on directory watches is used up, by whatever programs of this user.
+/// A limit of the kernel's on directory watches is used up, by the programs of this user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no inotify {thing} is left: the limit `{setting}` is used up")]
 pub struct WatchLimitError {
@@ -30,7 +30,6 @@ impl WatchLimitError {
         error.get_ref()?.downcast_ref().copied()
     }
 
-    /// The remedy.
     pub fn remedy(&self) -> String {
         let setting = self.setting;
         format!("end programs that watch files, or raise it: `sudo sysctl {setting}=1024`")

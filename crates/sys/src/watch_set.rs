@@ -2,7 +2,7 @@
 //! that is set or a machine that wakes up. The kernel tells all of them; nothing is asked for again and again.
 //!
 //! Where the kernel does not tell (no inotify, or its limits are used up), the set says so, and
-//! whoever waits on it is told to look every [`ASK_INTERVAL`].
+//! a waiter is told to look every [`ASK_INTERVAL`].
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
@@ -47,7 +47,6 @@ pub struct DirectoryChange {
     pub directory: PathBuf,
     /// The entry; none when it is the directory itself.
     pub name: Option<OsString>,
-    /// What happened.
     pub change: EntryChange,
 }
 
@@ -62,7 +61,7 @@ pub struct WatchNews {
     pub lost: bool,
     /// Whether the wall clock was set, or the machine slept.
     pub clock_moved: bool,
-    /// Whether the descriptor of whoever waited can be read.
+    /// Whether the descriptor of the waiter can be read.
     pub rung: bool,
 }
 

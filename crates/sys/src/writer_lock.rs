@@ -29,7 +29,6 @@ fn describe_holder(holder: Option<&Identity>) -> String {
 /// The right to change what is in a home, for as long as it is held.
 #[derive(Debug)]
 pub struct WriterLock {
-    /// ostler's home.
     pub home: PathBuf,
     _lock: AdvisoryLock,
 }

@@ -121,6 +121,14 @@ fn a_first_look_tells_what_decides_and_a_zombie_by_its_short_name() {
     let seen = table.appearance_unchecked(pid).unwrap();
     assert_eq!((seen.exe.as_deref(), seen.args.len()), (path.to_str(), 2));
     assert_eq!(seen.args, table.appearance(pid).unwrap().args);
+    let mut asked = Vec::new();
+    let mut ask = |exe: &str, answer| {
+        asked.push(exe.to_owned());
+        answer
+    };
+    assert_eq!(table.appearance_unless(pid, |exe| ask(exe, true)), None);
+    assert_eq!(table.appearance_unless(pid, |exe| ask(exe, false)).unwrap(), seen);
+    assert_eq!(asked, [path.to_str().unwrap(); 2]);
     process.end_unreaped();
     let seen = table.appearance_unchecked(pid).unwrap();
     assert_eq!((seen.comm.as_str(), seen.exe, seen.args.len()), ("agent", None, 0));

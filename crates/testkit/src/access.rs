@@ -205,7 +205,6 @@ pub fn reaped() -> Value {
 #[derive(Debug)]
 pub struct Agent {
     child: Child,
-    /// Its record.
     pub record: Value,
     socket: PathBuf,
 }
@@ -227,12 +226,11 @@ impl Agent {
         Self { child, record, socket: socket.to_owned() }
     }
 
-    /// Its pid.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// What `ssh-add -l` says: 0 keys, 1 no keys, 2 nobody there.
+    /// What `ssh-add -l` says: 0 keys, 1 no keys, 2 no agent.
     pub fn answers(&self) -> Option<i32> {
         ssh_add(&self.socket, &["-l"])
     }

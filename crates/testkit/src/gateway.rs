@@ -42,7 +42,6 @@ pub enum Manner {
     /// Owns this index: deletes entries from it as 2026.7 does, which applies its policy with every write
     /// unless that only warns. What is older than 30 days goes then, but for groups, channels and threads.
     Owns {
-        /// The index.
         index: PathBuf,
         /// Whether writes apply the policy.
         enforces: bool,
@@ -94,7 +93,7 @@ impl FakeGateway {
     }
 }
 
-/// A port on which nobody listens, and which nobody is given by chance.
+/// A port without a listener, and which the system does not hand out by chance.
 pub fn closed_port() -> u16 {
     let free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
     let first = 20_000 + u16::try_from(std::process::id() % 10_000).unwrap();
@@ -149,7 +148,7 @@ fn converse(mut stream: TcpStream, manner: &Manner, heard: &Mutex<Vec<Value>>) -
     let hello = json!({ "type": "hello-ok", "protocol": 4, "features": features });
     reply(&mut stream, &connect, json!({ "ok": true, "payload": hello }))?;
     let request = next_request(&mut stream, heard)?;
-    // Something that concerns nobody comes first.
+    // Something irrelevant comes first.
     let event = json!({ "type": "event", "event": "tick", "payload": {} });
     send(&mut stream, TEXT, event.to_string().as_bytes(), true)?;
     match manner {

@@ -69,6 +69,11 @@ impl TempHome {
         self.directory.path()
     }
 
+    /// Leaves it on the disk, for a look at what went wrong.
+    pub fn keep(self) -> PathBuf {
+        self.directory.keep()
+    }
+
     /// A path below it.
     pub fn join(&self, below: impl AsRef<Path>) -> PathBuf {
         self.path().join(below)
@@ -127,14 +132,14 @@ impl TempHome {
         rusqlite::Connection::open(self.join(below)).unwrap()
     }
 
-    /// Puts a symbolic link there, in place of whatever it was.
+    /// Puts a symbolic link there, in place of what was there.
     pub fn link(&self, below: impl AsRef<Path>, target: impl AsRef<Path>) -> PathBuf {
         let path = self.clear(below.as_ref());
         symlink(target, &path).unwrap();
         path
     }
 
-    /// Puts a FIFO there that nobody writes to, in place of whatever it was.
+    /// Puts a FIFO there without a writer, in place of what was there.
     pub fn fifo(&self, below: impl AsRef<Path>) -> PathBuf {
         let path = self.clear(below.as_ref());
         let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
@@ -149,14 +154,14 @@ impl TempHome {
         path
     }
 
-    /// Puts a directory with nothing in it there, in place of whatever it was.
+    /// Puts a directory with nothing in it there, in place of what was there.
     pub fn directory(&self, below: impl AsRef<Path>) -> PathBuf {
         let path = self.clear(below.as_ref());
         fs::create_dir(&path).unwrap();
         path
     }
 
-    /// Takes away whatever is there.
+    /// Takes away what is there.
     pub fn remove(&self, below: impl AsRef<Path>) -> PathBuf {
         self.clear(below.as_ref())
     }

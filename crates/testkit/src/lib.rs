@@ -3,6 +3,7 @@
 pub mod access;
 pub mod gateway;
 pub mod home;
+pub mod hostile;
 pub mod machine;
 pub mod pause;
 pub mod run;

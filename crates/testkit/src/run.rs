@@ -26,9 +26,7 @@ pub fn bare(program: impl AsRef<Path>, home: &TempHome) -> Command {
 pub struct Ran {
     /// The exit code; -1 when a signal ended it.
     pub code: i32,
-    /// Data.
     pub stdout: String,
-    /// Talk.
     pub stderr: String,
 }
 

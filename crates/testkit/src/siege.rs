@@ -1,7 +1,9 @@
 //! Crash testing of the reaper beside other writers: ostler is killed at random moments while others create,
-//! append and save files in what it moves. Every byte that somebody was told is written must be found where a
+//! append and save files in what it moves. Every byte whose write was acknowledged must be found where a
 //! person finds it: in its place, in the trash, or under a name that `trash ls` tells.
 #![expect(clippy::unwrap_used, reason = "a siege that cannot be laid is a broken test")]
+
+mod store;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
@@ -18,8 +20,8 @@ use serde_json::Value;
 use crate::home::TempHome;
 use crate::run::{bare, ran};
 
-/// How long a kill waits at most.
-const LONGEST_WAIT: Duration = Duration::from_millis(400);
+/// How long a command may take at most.
+const LONGEST_RUN: Duration = Duration::from_secs(60);
 
 /// How many files a worktree has.
 const FILES: usize = 48;
@@ -30,7 +32,6 @@ const KILLS_BETWEEN_LOOKS: usize = 25;
 /// What is asked of one siege.
 #[derive(Clone, Debug)]
 pub struct Siege {
-    /// The binary.
     pub ostler: PathBuf,
     /// How often it is killed.
     pub kills: usize,
@@ -57,8 +58,14 @@ pub struct Seen {
     pub lost: Vec<String>,
     /// Where those are that a person has to decide about.
     pub undecided: usize,
+    /// Transcripts that a cleanup of OpenClaw's store has archived.
+    pub archived: usize,
+    /// How many sessions the vault has a copy of.
+    pub kept_copies: usize,
     /// What `trash verify` or a look at the directories found wrong.
     pub problems: Vec<String>,
+    /// Where everything is left for a look, if something is wrong.
+    pub evidence: Vec<PathBuf>,
 }
 
 /// A generator of numbers that look random and can be had again.
@@ -91,8 +98,10 @@ struct Ground {
     home: TempHome,
     state: PathBuf,
     ostler: PathBuf,
-    _elsewhere: Option<tempfile::TempDir>,
+    elsewhere: Option<tempfile::TempDir>,
     serial: usize,
+    /// How long a kill of each command waits at most.
+    waits: BTreeMap<&'static str, Duration>,
 }
 
 /// Lays a siege.
@@ -113,13 +122,18 @@ pub fn lay(siege: &Siege) -> Seen {
                 std::thread::spawn(move || write_on(&root, seed, &stop, &written))
             })
             .collect();
+        let index_writer = {
+            let (root, seed) = (ground.home.path().to_owned(), numbers.next());
+            let (stop, written) = (Arc::clone(&stop), Arc::clone(&written));
+            std::thread::spawn(move || store::write_index(&root, seed, &stop, &written))
+        };
         let until = (seen.kills + KILLS_BETWEEN_LOOKS).min(siege.kills);
         while seen.kills < until {
             ground.populate();
             ground.run_and_kill(&mut numbers, &mut seen);
         }
         stop.store(true, Ordering::Relaxed);
-        writers.into_iter().for_each(|writer| writer.join().unwrap());
+        writers.into_iter().chain([index_writer]).for_each(|writer| writer.join().unwrap());
         ground.look(&written.lock().unwrap(), &mut seen);
         if !seen.lost.is_empty() || !seen.problems.is_empty() {
             break;
@@ -128,6 +142,9 @@ pub fn lay(siege: &Siege) -> Seen {
     let written = written.lock().unwrap();
     seen.writes = written.tokens.len();
     seen.failed_writes = written.failed;
+    if !seen.lost.is_empty() || !seen.problems.is_empty() {
+        seen.evidence = ground.leave_behind();
+    }
     seen
 }
 
@@ -150,8 +167,15 @@ impl Ground {
         );
         git(home.path(), &script);
         home.write(".openclaw/agents/main/sessions/sessions.json", "{}");
+        store::set_up(&home);
         let ostler = siege.ostler.clone();
-        Self { home, state, ostler, _elsewhere: elsewhere, serial: 0 }
+        Self { home, state, ostler, elsewhere, serial: 0, waits: BTreeMap::new() }
+    }
+
+    /// Leaves everything where it is.
+    fn leave_behind(self) -> Vec<PathBuf> {
+        let elsewhere = self.elsewhere.map(tempfile::TempDir::keep);
+        std::iter::once(self.home.keep()).chain(elsewhere).collect()
     }
 
     fn ostler(&self, line: &str) -> Command {
@@ -179,10 +203,32 @@ impl Ground {
             self.transcript(&tree, number);
         }
         self.transcript(Path::new("/somewhere"), number + 1_000_000);
+        self.conversation(number + 2_000_000);
+    }
+
+    /// A session whose agent told of it by hooks and is gone: `finalize` keeps a copy of it in the vault.
+    fn conversation(&self, number: usize) {
+        let directory = self.home.join("project");
+        fs::create_dir_all(&directory).unwrap();
+        let id = self.transcript(&directory, number);
+        let transcript = self.home.join(format!(".claude/projects/p/{id}.jsonl"));
+        for (event, more) in [("SessionStart", "source"), ("UserPromptSubmit", "prompt")] {
+            let told = serde_json::json!({ "session_id": id, "cwd": directory, more: "hello",
+                "transcript_path": transcript });
+            let mut hook = Command::new("bash");
+            let line = r#"export CLAUDE_PID=$$; printf %s "$1" | "$2" hook claude-code "$3"; true"#;
+            hook.args(["-c", line, "agent", &told.to_string()]).arg(&self.ostler).arg(event);
+            let like_us = self.ostler("ls");
+            hook.env_clear().current_dir(&directory);
+            for (name, value) in like_us.get_envs() {
+                hook.env(name, value.unwrap_or_default());
+            }
+            assert!(hook.status().unwrap().success());
+        }
     }
 
     /// A Claude Code session that has ended long ago.
-    fn transcript(&self, cwd: &Path, number: usize) {
+    fn transcript(&self, cwd: &Path, number: usize) -> String {
         let id = format!("33333333-3333-4333-8333-{number:012}");
         let line = serde_json::json!({
             "type": "user", "sessionId": id, "cwd": cwd, "version": "2.1.325",
@@ -195,24 +241,36 @@ impl Ground {
         let directory = self.home.join(".claude/projects/p");
         fs::create_dir_all(&directory).unwrap();
         fs::rename(&whole, directory.join(format!("{id}.jsonl"))).unwrap();
+        id
     }
 
     /// Runs something and kills it in the middle.
-    fn run_and_kill(&self, numbers: &mut Numbers, seen: &mut Seen) {
-        const COMMANDS: [&str; 8] = [
+    fn run_and_kill(&mut self, numbers: &mut Numbers, seen: &mut Seen) {
+        const COMMANDS: [&str; 15] = [
             "gc --include worktrees --older-than 1d --yes --json",
             "gc --include worktrees --older-than 1d --yes --json",
             "gc --include worktrees --older-than 1d --yes --json",
             "gc --include temps --agent openclaw --yes --json",
             "gc --include transcripts --older-than 1d --agent claude-code --yes --json",
             "undo --json",
+            "undo --json",
+            "undo --beside --json",
             "undo --beside --json",
             "trash empty --older-than 3650d --yes --json",
+            "store cleanup --agent ops --yes --json",
+            "store cleanup --agent ops --yes --json",
+            "store cleanup --agent ops --yes --json",
+            "finalize --json",
+            "finalize --json",
         ];
         let line = COMMANDS[numbers.below(COMMANDS.len())];
         let mut command = self.ostler(line);
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        let wait = LONGEST_WAIT.mul_f64(numbers.below(1000) as f64 / 1000.0);
+        // At most as long as this command takes, which its first run shows: a kill is to land anywhere in
+        // it, and not only at its beginning.
+        let longest = self.waits.get(line).copied();
+        let part = numbers.below(1000) as f64 / 1000.0;
+        let wait = longest.map_or(LONGEST_RUN, |longest| longest.mul_f64(part));
         let begun = Instant::now();
         while begun.elapsed() < wait {
             if child.try_wait().unwrap().is_some() {
@@ -222,6 +280,7 @@ impl Ground {
         }
         if child.try_wait().unwrap().is_some() {
             seen.finished += 1;
+            self.waits.insert(line, begun.elapsed().mul_f64(1.25));
             return;
         }
         child.kill().unwrap();
@@ -242,8 +301,10 @@ impl Ground {
         for problem in envelope["result"]["problems"].as_array().into_iter().flatten() {
             seen.problems.push(problem.to_string());
         }
+        self.look_into_vault(seen);
         let undecided = envelope["result"]["undecided"].as_array().cloned().unwrap_or_default();
         seen.undecided = undecided.len();
+        seen.archived = store::count_archived(self.home.path());
         let told: Vec<PathBuf> = undecided
             .iter()
             .flat_map(|matter| matter["places"].as_array().cloned().unwrap_or_default())
@@ -251,14 +312,38 @@ impl Ground {
             .collect();
         let mut found = Vec::new();
         let mut strays = Vec::new();
-        for root in [self.home.path(), &self.state.join("trash")] {
+        let trash = self.state.join("trash");
+        // There is no trash before the first thing has gone.
+        for root in [self.home.path(), &trash].into_iter().filter(|root| root.exists()) {
             gather(root, &told, &mut found, &mut strays).unwrap();
         }
         seen.problems.extend(strays.iter().map(|path| format!("not told of: {}", path.display())));
         let found = String::from_utf8_lossy(&found);
-        let known: BTreeSet<&str> = found.split_whitespace().collect();
+        let is_apart = |c: char| !c.is_ascii_alphanumeric() && c != '-';
+        let known: BTreeSet<&str> = found.split(is_apart).collect();
         let missing = written.tokens.iter().filter(|(token, _)| !known.contains(token.as_str()));
         seen.lost.extend(missing.map(|(token, at)| format!("{token} in {}", at.display())));
+    }
+}
+
+impl Ground {
+    /// Every copy in the vault is whole, and every session that ended has one.
+    fn look_into_vault(&self, seen: &mut Seen) {
+        let ended = ran(&mut self.ostler("finalize --json"));
+        if ended.code != 0 {
+            seen.problems.push(format!("{ended:?}"));
+        }
+        let verified = ran(&mut self.ostler("vault verify --json"));
+        let envelope: Value = serde_json::from_str(&verified.stdout).unwrap_or_default();
+        if verified.code != 0 || envelope["ok"] != true {
+            seen.problems.push(format!("{verified:?}"));
+        }
+        for problem in envelope["result"]["problems"].as_array().into_iter().flatten() {
+            seen.problems.push(problem.to_string());
+        }
+        let listed = ran(&mut self.ostler("vault ls --json"));
+        let envelope: Value = serde_json::from_str(&listed.stdout).unwrap_or_default();
+        seen.kept_copies = envelope["result"]["kept"].as_array().map_or(0, Vec::len);
     }
 }
 
@@ -287,7 +372,7 @@ fn gather(
     Ok(())
 }
 
-/// Somebody who works in what ostler moves, until told to stop.
+/// A process that works in what ostler moves, until told to stop.
 fn write_on(root: &Path, seed: u64, stop: &AtomicBool, written: &Mutex<Written>) {
     let mut numbers = Numbers(seed.max(1));
     let mut serial = 0;
@@ -298,8 +383,15 @@ fn write_on(root: &Path, seed: u64, stop: &AtomicBool, written: &Mutex<Written>)
             std::thread::sleep(Duration::from_millis(1));
             continue;
         };
-        let deed = numbers.below(8);
+        let deed = numbers.below(9);
         let token = format!("token-{seed:x}-{serial}-{deed}");
+        if deed == 8 {
+            let mut written = written.lock().unwrap();
+            if let Some(at) = store::append_to_some(root, &mut numbers, &token) {
+                written.tokens.insert(token, at);
+            }
+            continue;
+        }
         let at = match deed {
             0 => tree.join(format!("build/{token}")),
             1 => tree.join("build/all.log"),
@@ -348,7 +440,7 @@ fn worktrees(root: &Path) -> Vec<PathBuf> {
     trees
 }
 
-/// Any transcript, but for the reaper's private names: whoever lists them and writes to a copy that is being
+/// Any transcript, but for the reaper's private names: a process that lists them and writes to a copy that is being
 /// made loses that, and is the one writer that nothing is promised to (docs/decisions/0018).
 fn some_transcript(root: &Path, numbers: &mut Numbers) -> Option<PathBuf> {
     let listed = fs::read_dir(root.join(".claude/projects/p")).ok()?.flatten();

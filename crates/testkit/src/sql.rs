@@ -31,6 +31,15 @@ pub fn load_sql(sql: &Path, database: &Path) -> Connection {
     connection
 }
 
+/// Runs statements in a database that is there.
+///
+/// # Errors
+/// What the database says.
+pub fn run_sql(database: &Path, statements: &str) -> Result<(), String> {
+    let failed = |error: rusqlite::Error| format!("{}: {error}", database.display());
+    Connection::open(database).and_then(|one| one.execute_batch(statements)).map_err(failed)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -119,7 +119,7 @@ fn kind_of(path: &str, result: &AgentDeleteResult) -> RemovableKind {
     }
 }
 
-/// Deletes it here. Whoever calls this is ostler's writer; that OpenClaw's gateway does not run is
+/// Deletes it here. The caller holds ostler's writer lock; that OpenClaw's gateway does not run is
 /// proven again before each step.
 pub fn delete_agent(
     writer: &mut StoreWriter,
@@ -185,7 +185,7 @@ fn is_configuration(step: &DeleteStep) -> bool {
     step.planned.item.kind == model::plan::RemovableKind::Configuration
 }
 
-/// The last look at one thing: nobody owns it, nobody works in it, and it still may go.
+/// The last look at one thing: it has no owner, no process works in it, and it still may go.
 fn check_item(
     target: &DeleteTarget,
     planned: &PlannedRemoval,

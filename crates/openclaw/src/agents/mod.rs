@@ -46,7 +46,7 @@ impl AgentDeleteRequest {
         look: impl FnOnce(&Machine) -> T,
     ) -> (Self, T) {
         let (found, mut variables) = machine.note_variables(look);
-        // Whoever carries it out does not speak with the gateway, and needs no secrets.
+        // The process that carries it out does not speak with the gateway, and needs no secrets.
         for secret in ["OPENCLAW_GATEWAY_TOKEN", "OPENCLAW_GATEWAY_PASSWORD"] {
             variables.remove(secret);
         }
@@ -71,10 +71,9 @@ pub enum AgentsError {
         /// Those there are.
         known: Vec<String>,
     },
-    /// Somebody writes one of its transcripts.
+    /// One of its transcripts is being written.
     #[error("the agent `{id}` may be at work: {why}")]
     AtWork {
-        /// Which.
         id: String,
         /// How that is known.
         why: String,
@@ -82,41 +81,23 @@ pub enum AgentsError {
     /// A person said that some of it is never to be removed.
     #[error("the agent `{id}` has sessions that are pinned, or may be: {why}")]
     Pinned {
-        /// Which.
         id: String,
         /// The sessions, or why they cannot be told.
         why: String,
     },
     /// Its sessions are in a database.
     #[error("the sessions of `{id}` are in the database {}, which only OpenClaw may change", .path.display())]
-    Database {
-        /// Which.
-        id: String,
-        /// The file.
-        path: PathBuf,
-    },
+    Database { id: String, path: PathBuf },
     /// The store that it shares cannot be read.
     #[error("the store {} cannot be read: {why}", .path.display())]
-    Store {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        why: String,
-    },
+    Store { path: PathBuf, why: String },
     /// The configuration could not be changed.
     #[error("nothing was changed: the configuration {} was left alone, because {why}", .path.display())]
-    Unchanged {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        why: String,
-        /// The remedy.
-        remedy: &'static str,
-    },
+    Unchanged { path: PathBuf, why: String, remedy: &'static str },
     /// The gateway could not be asked, or did not do it.
     #[error(transparent)]
     Gateway(#[from] GatewayError),
-    /// Its files are somebody's.
+    /// Its files have an owner.
     #[error(transparent)]
     Owned(#[from] Owned),
     /// The reaper cannot work.

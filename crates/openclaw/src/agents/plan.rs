@@ -82,7 +82,7 @@ fn own_places(target: &DeleteTarget) -> Vec<(RemovableKind, PathBuf, &'static st
     places
 }
 
-/// A session that is never to be collected keeps its agent, whoever would delete it.
+/// A session that is never to be collected keeps its agent, against any deletion.
 pub fn refuse_pinned(target: &DeleteTarget, ostler: &Path) -> Result<(), AgentsError> {
     let refused = |why: String| AgentsError::Pinned { id: target.agent.id.clone(), why };
     let pins = store::state::read_pins(ostler);
@@ -143,7 +143,7 @@ fn refuse_at_work(target: &DeleteTarget, machine: &Machine) -> Result<(), Agents
 }
 
 impl DeletePlan {
-    /// The configuration comes first: nobody is to use what is about to go.
+    /// The configuration comes first: what is about to go must find no new user.
     fn plan_configuration(&mut self, target: &DeleteTarget) -> Result<(), AgentsError> {
         let config = &target.config;
         let (None, Some(before)) = (&target.earlier, &config.bytes) else { return Ok(()) };
@@ -335,7 +335,7 @@ fn step_item(step: &DeleteStep) -> AgentItem {
     }
 }
 
-/// What an answer says about the agent, whoever deletes it.
+/// What an answer says about the agent, by gateway and by ostler alike.
 pub(super) fn describe_target(target: &DeleteTarget) -> AgentDeleteResult {
     let text = |path: &Path| path.to_string_lossy().into_owned();
     let agent = &target.agent;

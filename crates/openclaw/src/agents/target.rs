@@ -13,7 +13,6 @@ use crate::config::{ConfiguredAgent, OpenClawConfig};
 pub struct DeleteTarget {
     /// The configuration that names it: the present one, or the one of the first attempt.
     pub config: OpenClawConfig,
-    /// The agent.
     pub agent: ConfiguredAgent,
     /// Its id as it was typed.
     pub typed: String,
@@ -41,7 +40,7 @@ impl DeleteTarget {
         } else {
             let (before, earlier) =
                 find_earlier_deletion(&config, &normal, machine).ok_or_else(not_found)?;
-            // Whoever works there now counts as much as whoever did then.
+            // A process that works there now counts as much as one at planning time.
             (before, Some(earlier), config.agents)
         };
         let agent = config.find_agent(&normal).cloned();

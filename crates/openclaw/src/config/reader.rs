@@ -17,7 +17,7 @@ use model::edit::EditError;
 /// The names of the file, newest first.
 const NAMES: [&str; 2] = ["openclaw.json", "clawdbot.json"];
 
-/// Where the gateway listens if nobody says.
+/// Where the gateway listens by default.
 const PORT: u16 = 18789;
 
 /// What is read of it.

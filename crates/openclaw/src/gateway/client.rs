@@ -24,7 +24,7 @@ const POLICY_VIOLATION: u16 = 1008;
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum GatewayCallError {
-    /// Nobody listens there. Nothing was sent.
+    /// There is no listener. Nothing was sent.
     #[error("OpenClaw's gateway does not listen on {place}")]
     NotRunning {
         /// Where it should.
@@ -33,35 +33,23 @@ pub enum GatewayCallError {
     /// It is said to be elsewhere, and cannot be asked from here. Nothing was sent.
     #[error("OpenClaw's gateway is at {place}: {why}")]
     Elsewhere {
-        /// Where.
         place: String,
         /// Why not.
         why: String,
     },
-    /// Somebody listens there, but it did not come to the question. Nothing was asked.
+    /// There is a listener, but the question was not reached. Nothing was asked.
     #[error("OpenClaw's gateway on {place} could not be asked: {why}")]
-    NotAsked {
-        /// Where.
-        place: String,
-        /// What happened.
-        why: String,
-    },
+    NotAsked { place: String, why: String },
     /// It did not let us in. Nothing was asked.
     #[error("OpenClaw's gateway on {place} did not let us in: {why}")]
     Rejected {
-        /// Where.
         place: String,
         /// In its words.
         why: String,
     },
     /// It answered that it has not done it.
     #[error("OpenClaw's gateway refused: {message} ({code})")]
-    Refused {
-        /// Its code.
-        code: String,
-        /// Its words.
-        message: String,
-    },
+    Refused { code: String, message: String },
     /// It was asked, and then something went wrong.
     #[error(
         "OpenClaw's gateway was asked and did not say that it is done ({0}): it may have been applied"
@@ -197,7 +185,7 @@ fn introduce_client(socket: &mut WebSocket, auth: &GatewayAuth) -> Result<Value,
     }
 }
 
-/// The question itself. Whatever goes wrong here may have gone wrong after it was done.
+/// The question itself. A failure here may have come after it was done.
 fn send_call(
     socket: &mut WebSocket,
     method: &str,

@@ -2,7 +2,7 @@
 //!
 //! The gateway keeps its files in memory and writes them back, so that a second writer beside it
 //! destroys what either wrote. A change is therefore the gateway's if it runs, and ours only on the
-//! proof that it does not. Whatever goes wrong once it was asked is the end: it may have been done.
+//! proof that it does not. A failure after the question is final: it may have been done.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ use super::config::OpenClawConfig;
 pub enum GatewayRoute {
     /// The gateway has made it, and says this.
     Gateway(Value),
-    /// Nobody else does.
+    /// No other process does.
     Local(Unowned),
 }
 
@@ -41,7 +41,7 @@ pub enum GatewayError {
 }
 
 /// Has the gateway make a change, or says that it is ours to make. Only a gateway on this machine
-/// that nobody listens for, and that is proven not to run, leaves it to us.
+/// without a listener, and that is proven not to run, leaves it to us.
 pub fn dispatch_change(
     config: &OpenClawConfig,
     method: &str,

@@ -28,24 +28,21 @@ const MAX_LOCK_BYTES: u64 = 64 << 10;
 /// Who owns OpenClaw's files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GatewayOwner {
-    /// Nobody: proven.
     Nobody,
     /// A process that is there.
     Live {
-        /// Which.
         who: Box<Identity>,
         /// How that is known.
         why: String,
     },
-    /// Somebody may.
     Doubt(String),
 }
 
-/// The proof that nobody owned OpenClaw's files a moment ago. Only [`prove_unowned`] gives it.
+/// The proof that no process owned OpenClaw's files a moment ago. Only [`prove_unowned`] gives it.
 #[derive(Debug)]
 pub struct Unowned(());
 
-/// OpenClaw's files are somebody's, or may be.
+/// OpenClaw's files have an owner, or may have one.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("OpenClaw's files in {} {}", .state.display(), describe_owner(.owner))]
 pub struct Owned {
@@ -64,7 +61,7 @@ pub(crate) fn describe_owner(owner: &GatewayOwner) -> String {
     }
 }
 
-/// The proof that nobody owns OpenClaw's files, or who does.
+/// The proof that no process owns OpenClaw's files, or who does.
 pub fn prove_unowned(config: &OpenClawConfig, machine: &Machine) -> Result<Unowned, Owned> {
     match find_owner(config, machine) {
         GatewayOwner::Nobody => Ok(Unowned(())),
@@ -72,7 +69,7 @@ pub fn prove_unowned(config: &OpenClawConfig, machine: &Machine) -> Result<Unown
     }
 }
 
-/// Who owns OpenClaw's files: somebody who is seen, else whoever may be there.
+/// Who owns OpenClaw's files: a process that is seen, else one that may be there.
 pub fn find_owner(config: &OpenClawConfig, machine: &Machine) -> GatewayOwner {
     let observer = machine.observer();
     let mut doubt = None;
@@ -191,7 +188,7 @@ fn read_lock(path: &Path) -> io::Result<Vec<u8>> {
     std::fs::read(path)
 }
 
-/// Whether somebody listens where the gateway would.
+/// Whether a process listens where the gateway would.
 fn owner_by_port(config: &OpenClawConfig) -> Option<GatewayOwner> {
     let port = config.gateway.port;
     let addresses = [

@@ -2,7 +2,7 @@
 //!
 //! A process says which files it uses by its environment. While one begins or ends it shows none: a
 //! large one that was killed gives its memory back for half a second in which nothing is left of it but
-//! its name. Nobody can say then that it has nothing to do with these files, so it is waited for.
+//! its name. It cannot be said then that it has nothing to do with these files, so it is waited for.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -38,7 +38,7 @@ pub(super) fn owners_by_processes(
         ProcessProbe { config, observer, table: &table, program: adapter.agent_profile().program };
     let until = Instant::now() + PROCESS_SETTLE_TIMEOUT;
     for row in table.rows() {
-        // A first look at everybody; whoever is of interest is looked at again.
+        // A first look at every process; a candidate is looked at again.
         if table.appearance_unchecked(row.pid).is_some_and(|seen| look.program.is_program(&seen)) {
             findings.extend(probe_until_settled(|| look.probe_process(row), until));
         }
@@ -51,7 +51,6 @@ pub(super) fn owners_by_processes(
 enum ProcessSight {
     /// Nothing, or it is gone.
     Nothing,
-    /// This.
     Something(GatewayOwner),
     /// It cannot be told: it shows no environment.
     Untold(GatewayOwner),
@@ -107,7 +106,7 @@ impl ProcessProbe<'_> {
     fn probe_environment(&self, row: &ProcessRow, who: &Identity, args: &[String]) -> ProcessSight {
         let pid = row.pid;
         if row.uid != self.observer.uid {
-            // Whoever may not enter the directory does not write there.
+            // A process that may not enter the directory does not write there.
             if row.uid != 0 && is_shut(&self.config.state, self.observer.uid) {
                 return ProcessSight::Nothing;
             }
@@ -149,7 +148,7 @@ fn profile_argument(args: &[String]) -> Option<String> {
     })
 }
 
-/// Whether nobody but this user and root can enter a directory.
+/// Whether no user but this one and root can enter a directory.
 fn is_shut(directory: &Path, uid: u32) -> bool {
     std::fs::metadata(directory)
         .is_ok_and(|metadata| metadata.uid() == uid && metadata.mode() & 0o077 == 0)

@@ -7,7 +7,7 @@ pub const MAIN_AGENT: &str = "main";
 const MAX_AGENT_ID_CHARS: usize = 64;
 
 /// An agent's id as OpenClaw writes it: lower case, letters, digits, `-` and `_`. `None` if nothing
-/// is left of it: OpenClaw would then take the default agent, which nobody asked for.
+/// is left of it: OpenClaw would then take the default agent, which was not asked for.
 pub fn normalise_agent_id(id: &str) -> Option<String> {
     let lower = id.trim().to_lowercase();
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-';
@@ -44,7 +44,7 @@ pub struct RowOwners<'a> {
 }
 
 impl RowOwners<'_> {
-    /// The agent that the row of this key belongs to. `None` for rows that are nobody's, and for
+    /// The agent that the row of this key belongs to. `None` for rows without an agent, and for
     /// keys that cannot be read: those are kept.
     pub fn owner_of(&self, key: &str) -> Option<String> {
         let key = key.trim().to_lowercase();

@@ -22,7 +22,6 @@ mod view;
 pub use view::EntryView;
 use view::{BorrowedText, read_entry};
 
-/// An index.
 #[derive(Debug)]
 pub struct IndexDocument<'a> {
     text: &'a str,
@@ -30,7 +29,6 @@ pub struct IndexDocument<'a> {
     pub entries: Vec<StoreEntry<'a>>,
 }
 
-/// One entry.
 #[derive(Debug)]
 pub struct StoreEntry<'a> {
     /// Its key, as it is written.
@@ -64,7 +62,6 @@ pub enum EntryEdit<'t> {
     Keep,
     /// It stays, with this value.
     Value(&'t str),
-    /// It goes.
     Remove,
 }
 
@@ -78,7 +75,6 @@ pub enum EntryFault {
 }
 
 impl EntryFault {
-    /// In words.
     pub const fn reason_text(self) -> &'static str {
         match self {
             Self::NotAnObject => "the entry is not an object",

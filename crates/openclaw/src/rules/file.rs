@@ -16,13 +16,12 @@ pub const PROMPT_BLOBS_DIR: &str = "skills-prompts/sha256";
 pub struct StoreDirFile {
     /// Its path from the directory.
     pub name: String,
-    /// Its size.
     pub bytes: u64,
     /// When its content last changed.
     pub modified: Time,
     /// What it is.
     pub kind: StoreFileKind,
-    /// Whether somebody holds it, or may: it is left alone.
+    /// Whether it is held, or may be: it is left alone.
     pub held: bool,
 }
 
@@ -31,7 +30,6 @@ pub struct StoreDirFile {
 pub enum StoreFileKind {
     /// The index itself.
     Store,
-    /// A conversation.
     Transcript,
     /// A transcript or index that was put away.
     Archive(ArchiveReason, Option<Time>),

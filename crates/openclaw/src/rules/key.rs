@@ -40,13 +40,11 @@ pub enum SessionKeyKind {
     AcpBridge,
     /// Started by a webhook.
     Hook,
-    /// A device.
     Node,
     /// The periodic look around.
     Heartbeat,
     /// A probe of a model by the gateway.
     ModelRun,
-    /// Anything else.
     Other,
 }
 
@@ -88,7 +86,7 @@ impl SessionKeyKind {
         )
     }
 
-    /// A place that people come back to: kept whatever its age, and whatever the cap.
+    /// A place that people come back to: kept at any age and under any cap.
     pub const fn is_durable(self) -> bool {
         matches!(
             self,

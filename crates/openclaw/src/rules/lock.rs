@@ -13,7 +13,7 @@ use model::time::Time;
 /// A lock is old after this time.
 pub const LOCK_OLD_AFTER: Duration = Duration::from_mins(30);
 
-/// One that names nobody may still be being written for this long.
+/// One that names no holder may still be being written for this long.
 pub const LOCK_WRITE_GRACE: Duration = Duration::from_secs(5);
 
 /// What a lock's file says. Everything may be missing.
@@ -78,7 +78,7 @@ impl LockPayload {
 /// Why OpenClaw would call a lock stale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StaleReason {
-    /// It names nobody.
+    /// It names no holder.
     MissingPid,
     /// Nothing has that pid.
     DeadPid,
@@ -108,7 +108,7 @@ impl StaleReason {
         }
     }
 
-    /// Whether it proves that nobody holds the lock.
+    /// Whether it proves that the lock is free.
     const fn is_proof(self) -> bool {
         matches!(self, Self::DeadPid | Self::RecycledPid | Self::OrphanSelfPid)
     }
@@ -119,11 +119,9 @@ impl StaleReason {
 pub struct LockSight {
     /// Whether the process that it names is there.
     pub owner: Liveness,
-    /// This process.
     pub own_pid: u32,
     /// When the file was last written.
     pub modified: Time,
-    /// Now.
     pub now: Time,
 }
 
@@ -132,7 +130,7 @@ pub struct LockSight {
 pub enum LockVerdict {
     /// The process that it names is there: the transcript is being written.
     Held,
-    /// Nobody holds it.
+    /// It is free.
     Free(Vec<StaleReason>),
     /// It cannot be told, which protects as if it were held.
     Doubt(Vec<StaleReason>),
@@ -168,7 +166,7 @@ pub fn stale_reasons(payload: &LockPayload, sight: &LockSight) -> Vec<StaleReaso
     reasons
 }
 
-/// Whether somebody holds the lock. A live holder is never put off, however old the lock is.
+/// Whether the lock is held. A live holder is never put off, however old the lock is.
 pub fn judge_lock(payload: &LockPayload, sight: &LockSight) -> LockVerdict {
     let reasons = stale_reasons(payload, sight);
     if reasons.iter().any(|reason| reason.is_proof()) {
@@ -177,7 +175,7 @@ pub fn judge_lock(payload: &LockPayload, sight: &LockSight) -> LockVerdict {
     if sight.owner.is_alive() {
         return LockVerdict::Held;
     }
-    // A writer makes the file and then fills it: one that names nobody is nobody's after a while.
+    // A writer makes the file and then fills it: one that names no holder is stale after a while.
     let abandoned = sight.now.since(sight.modified) > LOCK_WRITE_GRACE;
     if payload.pid.is_none() && abandoned {
         return LockVerdict::Free(reasons);

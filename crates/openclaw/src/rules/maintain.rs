@@ -6,7 +6,7 @@
 //! dead) are never touched; durable ones ([`SessionKeyKind::is_durable`]) go only for want of a transcript, and
 //! only if asked. What stays and leads astray from its own transcript is put right.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::rules::document::{EntryEdit, IndexDocument, StoreEntry};
@@ -16,10 +16,12 @@ use crate::rules::policy::{MaintenanceMode, MaintenancePolicy};
 use model::time::Time;
 
 mod budget;
+mod hold;
 mod references;
 mod verdict;
 
 pub use budget::BudgetOutcome;
+use hold::{hold_reasons, keep_reason};
 use references::FileReferences;
 pub use verdict::{
     EntryVerdict, KeepReason, RemovalReason, StoreFileAction, StoreFileChange, StoreFileReason,
@@ -33,7 +35,6 @@ const MODEL_RUN_RETENTION: Duration = Duration::from_secs(24 * 3600);
 pub struct StoreSnapshot<'a> {
     /// Where it lies, as entries name it.
     pub directory: &'a str,
-    /// Its index.
     pub document: &'a IndexDocument<'a>,
     /// What is known about each entry, in the same order.
     pub facts: &'a [EntryFacts],
@@ -44,13 +45,12 @@ pub struct StoreSnapshot<'a> {
 /// What is known about one entry besides what it says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EntryFacts {
-    /// Its transcript.
     pub transcript: TranscriptState,
     /// Which of the files that is, if it is one of them.
     pub file: Option<usize>,
     /// Its own transcript, which holds messages, if its `sessionFile` leads astray from it.
     pub own: Option<usize>,
-    /// Whether somebody works on it.
+    /// Whether a process works on it.
     pub hold: Option<HoldReason>,
 }
 
@@ -64,7 +64,7 @@ pub enum TranscriptState {
     Missing,
     /// It holds nothing but its header.
     HeaderOnly,
-    /// It lies outside of the directory, and is nobody's business.
+    /// It lies outside of the directory, and is left alone.
     Elsewhere,
 }
 
@@ -86,17 +86,15 @@ pub enum HoldReason {
 pub enum MaintenanceTrigger {
     /// A write: the cap waits for the high-water mark.
     Write,
-    /// Somebody asked: the cap holds at once.
+    /// On request: the cap holds at once.
     Cleanup,
 }
 
 /// Whose rows of single peers go: all direct chats belong into the main session now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RetiredPeers<'a> {
-    /// Nobody's.
     #[default]
     Nobody,
-    /// This agent's.
     Agent(&'a str),
     /// Every agent's: the store is not one agent's alone.
     Everybody,
@@ -111,7 +109,6 @@ pub struct MaintenanceRequest<'a> {
     pub acts: bool,
     /// What brings it about.
     pub trigger: MaintenanceTrigger,
-    /// The time.
     pub now: Time,
     /// A key that must stay.
     pub active: Option<&'a str>,
@@ -236,7 +233,7 @@ pub fn plan_maintenance(
     }
 }
 
-/// What a gateway takes besides the plan when it writes the store for whatever reason. Up to 2026.7 every
+/// What a gateway takes besides the plan when it writes the store for any reason. Up to 2026.7 every
 /// write applies the policy, and that keeps groups, channels, threads and topics, but neither main sessions
 /// nor what is held or pinned here. Where it is not certain, an entry counts as taken.
 pub fn taken_by_gateway(
@@ -496,7 +493,7 @@ impl<'a> Work<'a> {
     }
 
     /// Removes what was put away long ago, and what nothing refers to. Transcripts without an entry are
-    /// somebody's words: only the disk budget takes those.
+    /// a person's words: only the disk budget takes those.
     fn old_files(&mut self) {
         let MaintenanceRequest { policy, now, .. } = self.request;
         let before = |at: Time, span: Duration| at < now.minus(span);
@@ -534,59 +531,6 @@ impl<'a> Work<'a> {
             self.change_file(index, StoreFileAction::Remove, why);
         }
     }
-}
-
-/// Why an entry stays as far as age, cap and budget are concerned.
-fn keep_reason(
-    entry: &StoreEntry<'_>,
-    kind: SessionKeyKind,
-    hold: Option<HoldReason>,
-) -> KeepReason {
-    if let Some(hold) = hold {
-        return KeepReason::Held(hold);
-    }
-    if let Some(fault) = entry.fault {
-        return KeepReason::Unusable(fault);
-    }
-    if kind.is_durable() {
-        return KeepReason::Place(kind);
-    }
-    let chat = [&entry.view.chat_type, &entry.view.origin_chat_type];
-    let is_place = |chat: &str| {
-        ["group", "channel", "thread"].iter().any(|place| chat.eq_ignore_ascii_case(place))
-    };
-    if !kind.is_disposable() && chat.into_iter().flatten().any(|chat| is_place(chat)) {
-        return KeepReason::Chat;
-    }
-    match entry.view.updated_at {
-        Some(_) => KeepReason::Recent,
-        None => KeepReason::Undated,
-    }
-}
-
-/// What holds each entry: a session is held under every key that leads to it.
-fn hold_reasons(store: &StoreSnapshot<'_>, active: Option<&str>) -> Vec<Option<HoldReason>> {
-    let active = active.map(SessionKey::new);
-    let own: Vec<Option<HoldReason>> = std::iter::zip(&store.document.entries, store.facts)
-        .map(|(entry, facts)| {
-            let named = active
-                .as_ref()
-                .is_some_and(|key| key.as_str() == SessionKey::new(&entry.key).as_str());
-            facts.hold.or(named.then_some(HoldReason::Active))
-        })
-        .collect();
-    let mut by_session: HashMap<&str, HoldReason> = HashMap::new();
-    for (entry, hold) in std::iter::zip(&store.document.entries, &own) {
-        if let (Some(id), Some(hold)) = (entry.view.session_id.as_deref(), hold) {
-            by_session.entry(id).or_insert(*hold);
-        }
-    }
-    std::iter::zip(&store.document.entries, own)
-        .map(|(entry, own)| {
-            let shared = || by_session.get(entry.view.session_id.as_deref()?).copied();
-            own.or_else(shared)
-        })
-        .collect()
 }
 
 /// What becomes of the entries that lead astray from their own transcripts. What is held, or is no

@@ -1,4 +1,4 @@
-//! OpenClaw's own rules, as pure functions over bytes and facts that somebody else gathered.
+//! OpenClaw's own rules, as pure functions over bytes and facts gathered elsewhere.
 //!
 //! What its ids, keys and locks mean ([`agent`], [`key`], [`lock`]), what the names of its files mean
 //! (`file`), how the index of a store is read without losing a byte ([`document`]), which policy holds

@@ -15,7 +15,6 @@ const DAY: Duration = Duration::from_secs(86_400);
 /// Whether maintenance acts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MaintenanceMode {
-    /// It removes.
     Enforce,
     /// It only says what it would remove.
     Warn,
@@ -34,9 +33,7 @@ impl MaintenanceMode {
 /// Where a value came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SettingOrigin {
-    /// OpenClaw's default.
     Default,
-    /// OpenClaw's configuration.
     Config,
     /// Follows from another value.
     Derived,
@@ -56,9 +53,7 @@ impl SettingOrigin {
 /// A value, and where it came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PolicySetting<T> {
-    /// What holds.
     pub value: T,
-    /// Where from.
     pub origin: SettingOrigin,
 }
 
@@ -112,7 +107,6 @@ impl Default for MaintenancePolicy {
 /// What is wrong with `session.maintenance`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MaintenancePolicyError {
-    /// The setting.
     pub key: String,
     /// What is wrong with it.
     pub reason: String,

@@ -29,7 +29,7 @@ use store::writer::StoreWriter;
 /// How often a plan is made anew because the store changed.
 const MAX_PLAN_ROUNDS: usize = 5;
 
-/// Cleans stores up. Whoever calls this is the writer.
+/// Cleans stores up. The caller holds the writer lock.
 pub fn perform_cleanup(
     writer: &StoreWriter,
     ask: &SessionStoreRequest,
@@ -260,7 +260,7 @@ fn move_files(
         let print = planned.loaded.prints[change.file];
         let one =
             plan_removal(planned, &path, kind_of(&file.kind), change.why.reason_text(), print);
-        // Whoever wants to write a transcript waits until it is gone.
+        // A process that wants to write a transcript waits until it is gone.
         let checked = recheck_planned(&one, |_| match file.kind {
             StoreFileKind::Transcript => {
                 let lock = locks::take_lock(&path, machine)?;

@@ -20,7 +20,6 @@ use model::rules::pins::Pins;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionStoreRequest {
-    /// Which stores.
     pub selection: StoreSelection,
     /// Whether to act although the policy only warns.
     pub enforce: bool,
@@ -34,7 +33,7 @@ pub struct SessionStoreRequest {
     pub drop_unusable: bool,
     /// Whether what stays is listed too.
     pub with_kept: bool,
-    /// The plans that were consented to; none means whatever the plan is.
+    /// The plans that were consented to; none means any plan.
     pub consent: Option<Vec<String>>,
     /// The variables that say where OpenClaw keeps things.
     pub variables: BTreeMap<String, String>,
@@ -64,7 +63,7 @@ impl SessionStoreRequest {
         }
     }
 
-    /// Reads OpenClaw's configuration, as whoever asked would read it.
+    /// Reads OpenClaw's configuration, as the client would read it.
     pub(super) fn read_configuration(
         &self,
         machine: &Machine,
@@ -76,7 +75,7 @@ impl SessionStoreRequest {
     }
 }
 
-/// Makes sure that nobody else writes these stores: no gateway owns them, and no lock of an older
+/// Makes sure that no other process writes these stores: no gateway owns them, and no lock of an older
 /// release is held. A store that a person named and that is not OpenClaw's own has no gateway.
 pub(super) fn prove_ours(
     config: &OpenClawConfig,

@@ -104,7 +104,7 @@ impl FactsReader<'_> {
         let transcript = match file {
             None if self.loaded.links.contains(&usual) => TranscriptState::Elsewhere,
             None => TranscriptState::Missing,
-            // Words that the session has under its own name are its words, whatever the entry names.
+            // Words that the session has under its own name are its words, even if the entry names another file.
             Some(file) if self.opens && self.is_empty(file) && !self.may_hold_messages(&usual) => {
                 TranscriptState::HeaderOnly
             }

@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 use super::{StoreError, path_text};
 use crate::config::OpenClawConfig;
 
-/// A store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StorePlace {
     /// Whose it is, if it is one agent's.
@@ -32,7 +31,6 @@ pub enum StoreSelection {
     Agent(String),
     /// All of them.
     All,
-    /// This one.
     Path(PathBuf),
 }
 
@@ -51,7 +49,7 @@ pub fn locate_stores(
             for id in agent_ids(config) {
                 for place in agent_stores(config, &id, &mut skipped)? {
                     match places.iter_mut().find(|one: &&mut StorePlace| one.path == place.path) {
-                        // A store that several agents share is listed once, and is nobody's own.
+                        // A store that several agents share is listed once, and belongs to none of them.
                         Some(shared) => shared.agent = None,
                         None => places.push(place),
                     }
@@ -136,7 +134,7 @@ fn has_database(places: &[StorePlace], own: &Path) -> bool {
 }
 
 /// Whether a store is there. A link in its place, or one that leads out of OpenClaw's directory, is
-/// not followed: somebody else's file would be changed.
+/// not followed: another owner's file would be changed.
 fn lies_where_it_should(state: &Path, path: &Path) -> Result<bool, String> {
     match std::fs::symlink_metadata(path) {
         Ok(about) if about.is_file() => {}

@@ -23,11 +23,9 @@ use super::{StoreError, database, facts, may_run, path_text};
 pub struct StoreListing<'a> {
     /// What the main session is called.
     pub main_key: &'a str,
-    /// The time.
     pub now: Time,
     /// Only what was changed within so many minutes.
     pub active_minutes: Option<u64>,
-    /// How many.
     pub limit: Option<usize>,
 }
 

@@ -1,7 +1,7 @@
 //! OpenClaw's session stores: listing, checking, maintaining and rebuilding them.
 //!
 //! What would go is decided by `crate::rules::maintain` alone; here is what it needs to see, and how
-//! its plan is carried out: through the reaper, and only on the proof that nobody else writes.
+//! its plan is carried out: through the reaper, and only on the proof that no other process writes.
 //! A store that cannot be read is an error, never an empty one. Databases (since 2026.8) are read only.
 
 use std::path::{Path, PathBuf};
@@ -49,7 +49,6 @@ pub enum StoreError {
     /// Its maintenance policy is wrong.
     #[error("OpenClaw's configuration {} is not valid: {source}", path.display())]
     Policy {
-        /// The file.
         path: PathBuf,
         /// What is wrong.
         source: MaintenancePolicyError,
@@ -81,16 +80,10 @@ pub enum StoreError {
     },
     /// The store cannot be read.
     #[error("the store {} cannot be read: {reason}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        reason: String,
-    },
+    Read { path: PathBuf, reason: String },
     /// The index is not what it should be.
     #[error("the store {} is not an index of sessions: {source}", path.display())]
     Broken {
-        /// The file.
         path: PathBuf,
         /// What is wrong.
         source: IndexDocumentError,

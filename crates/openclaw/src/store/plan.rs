@@ -30,7 +30,6 @@ use model::rules::pins::Pins;
 /// What is asked for.
 #[derive(Clone, Copy, Debug)]
 pub struct CleanupRequest<'a> {
-    /// OpenClaw's configuration.
     pub config: &'a OpenClawConfig,
     /// The policy it sets.
     pub policy: &'a MaintenancePolicy,
@@ -119,7 +118,7 @@ pub struct PlannedCleanup {
     pub refused: Option<String>,
 }
 
-/// What a cleanup would do. Nothing is changed, and nobody is asked.
+/// What a cleanup would do. Nothing is changed, and the gateway is not asked.
 pub fn preview_cleanup(
     cleanup: &CleanupRequest<'_>,
     places: &[StorePlace],
@@ -180,7 +179,7 @@ pub(super) fn plan_cleanup(
     }
     let loaded = cleanup.load_store(place)?;
     let document = loaded.parse_document()?;
-    // Without an index nobody can say what belongs to whom: everything stays.
+    // Without an index it cannot be said what belongs to what: everything stays.
     let files = if loaded.bytes.is_some() { loaded.files.as_slice() } else { &[] };
     let facts = gather_facts(&loaded, &document, cleanup.fix_missing, || {
         may_run(cleanup.config, cleanup.machine)
@@ -209,7 +208,7 @@ pub(super) fn goes_by_key(item: &StoreItem) -> bool {
     item.kind == "entry" && item.action == "remove" && !item.only_with_enforce
 }
 
-/// Makes a plan one that the gateway can carry out: it deletes entries with their transcripts. Whatever
+/// Makes a plan one that the gateway can carry out: it deletes entries with their transcripts. What
 /// else was planned waits until it is stopped. If its own policy would take more with the same write,
 /// everything waits; the answer is why.
 fn leave_to_gateway(

@@ -22,7 +22,6 @@ const MAX_INDEX_BYTES: u64 = 1 << 30;
 /// A store as it was found.
 #[derive(Debug)]
 pub struct LoadedStore {
-    /// Where.
     pub place: StorePlace,
     /// Its directory, all links resolved.
     pub directory: PathBuf,
@@ -34,7 +33,7 @@ pub struct LoadedStore {
     pub bytes: Option<Vec<u8>>,
     /// What that was.
     pub print: Option<Fingerprint>,
-    /// Names of links: what they lead to is nobody's business.
+    /// Names of links: what they lead to is left alone.
     pub links: HashSet<String>,
     /// What is to be made of the lock of each transcript that has one.
     pub locks: HashMap<String, TranscriptLock>,
@@ -82,7 +81,7 @@ impl LoadedStore {
         })
     }
 
-    /// With everything held that is of these sessions, whatever has become of it.
+    /// With everything held that is of these sessions, in any state.
     #[must_use]
     pub fn with_held_sessions(mut self, sessions: &HashSet<&str>) -> Self {
         let is_of = |name: &str, id: &str| {
@@ -189,7 +188,7 @@ impl LoadedStore {
         Ok(())
     }
 
-    /// Asks of every lock whether somebody holds it. Until nobody does, its transcript is left alone.
+    /// Asks of every lock whether it is held. While it is, its transcript is left alone.
     fn judge_locks(&mut self, machine: &Machine) {
         let is_lock = |file: &&StoreDirFile| file.kind == StoreFileKind::Lock;
         let names = self.files.iter().filter(is_lock).map(|file| file.name.as_str());

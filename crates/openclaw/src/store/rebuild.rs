@@ -44,7 +44,7 @@ pub fn preview_rebuild(
     Ok(build_index(config, &LoadedStore::read_store(&place, machine)?)?.result)
 }
 
-/// Writes a new index. Whoever calls this is the writer.
+/// Writes a new index. The caller holds the writer lock.
 pub fn perform_rebuild(
     writer: &StoreWriter,
     ask: &SessionStoreRequest,

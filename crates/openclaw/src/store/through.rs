@@ -3,7 +3,7 @@
 //! Beside a gateway the plan is carried out key by key with its `sessions.delete`, which checks under its
 //! own lock that the entry is still the one that was looked at. Its `sessions.cleanup` follows a policy of
 //! its own, which takes other entries than were shown, and is used only for databases, whose plan
-//! nobody but OpenClaw can make.
+//! only OpenClaw can make.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -185,7 +185,7 @@ impl Deletion<'_> {
         }
     }
 
-    /// Compares the store with what it was: what went is what is not there any more, whatever was answered.
+    /// Compares the store with what it was: what went is what is not there any more, independent of the answer.
     fn note_what_went(
         &mut self,
         planned: &mut PlannedCleanup,

@@ -196,7 +196,7 @@ fn check_files(
     }
 }
 
-/// Conversations are nobody else's business.
+/// Conversations are private.
 fn check_mode(loaded: &LoadedStore, findings: &mut Vec<StoreFinding>) {
     let Some(print) = loaded.print.filter(|print| print.mode & 0o077 != 0) else { return };
     findings.push(StoreFinding {

@@ -1,22 +1,25 @@
-//! Cursors: how far somebody has read the events, by name. Moved before what follows from them is done,
+//! Cursors: how far a reader has read the events, by name. Moved before what follows from them is done,
 //! so that it is done once.
 
 use model::event::HookHappening;
 use model::session::SessionName;
 use rusqlite::{OptionalExtension, params};
 
+use super::tallies::has_table;
 use super::{StateError, StateStore};
 
 impl StateStore {
     /// How far the reader of that name has read; `None` if it never has.
     pub fn read_cursor(&self, name: &str) -> Result<Option<i64>, StateError> {
+        if !has_table(&self.connection, "cursor").map_err(self.sqlite_error())? {
+            return Ok(None);
+        }
         self.connection
             .query_row("select seq from cursor where name = ?1", [name], |row| row.get(0))
             .optional()
             .map_err(self.sqlite_error())
     }
 
-    /// Moves it.
     pub fn move_cursor(&mut self, name: &str, seq: i64) -> Result<(), StateError> {
         let row = "insert into cursor values (?1, ?2) on conflict do update set seq = ?2";
         self.connection.execute(row, params![name, seq]).map(drop).map_err(self.sqlite_error())

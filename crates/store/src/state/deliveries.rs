@@ -11,7 +11,6 @@ use super::{StateError, StateStore, publish_event};
 /// The version of the tables that brought deliveries.
 const DELIVERIES_SCHEMA_VERSION: i64 = 7;
 
-/// The table.
 pub(super) const DELIVERY_TABLE: &str = "
     create table delivery (
         id text primary key, agent text not null, session text not null, at integer not null,
@@ -27,7 +26,6 @@ pub(super) const DELIVERY_TABLE: &str = "
 pub struct DeliveryQuery<'a> {
     /// Of this session only.
     pub session: Option<&'a SessionName>,
-    /// Begun since.
     pub since: Option<Time>,
     /// At most so many.
     pub most: usize,
@@ -122,7 +120,6 @@ impl StateStore {
         rows.iter().map(|texts| parse_kept(texts).map_err(broken)).collect()
     }
 
-    /// One delivery.
     pub fn find_delivery(&self, id: &str) -> Result<Option<KeptDelivery>, StateError> {
         if self.schema_version()? < DELIVERIES_SCHEMA_VERSION {
             return Ok(None);

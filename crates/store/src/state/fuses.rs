@@ -31,8 +31,10 @@ impl StateStore {
         Ok(fuses)
     }
 
-    /// One fuse.
     pub fn find_fuse(&self, id: &str) -> Result<Option<FuseRecord>, StateError> {
+        if !has_table(&self.connection, "fuse").map_err(self.sqlite_error())? {
+            return Ok(None);
+        }
         let query = "select record from fuse where id = ?1";
         let found = self.connection.query_row(query, [id], |row| row.get::<_, String>(0));
         let text = found.optional().map_err(self.sqlite_error())?;

@@ -53,7 +53,7 @@ impl StateStore {
         Ok(members)
     }
 
-    /// Takes the places of members, all or none. Whoever had one of them before is forgotten.
+    /// Takes the places of members, all or none. Their previous holders are forgotten.
     pub fn put_members(&mut self, members: &[GroupMember]) -> Result<(), StateError> {
         let failed = self.sqlite_error();
         let transaction = self.connection.transaction().map_err(&failed)?;

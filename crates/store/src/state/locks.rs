@@ -13,9 +13,8 @@ use super::{StateError, StateStore, publish_event};
 pub struct LockWrite<'a> {
     /// The row; `None` takes the lock away.
     pub lock: Option<&'a DirectoryLock>,
-    /// Which directory.
     pub directory: DirectoryId,
-    /// The kind of the event; none tells nobody.
+    /// The kind of the event; none is not published.
     pub event: Option<&'a str>,
     /// What it says.
     pub detail: Value,

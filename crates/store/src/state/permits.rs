@@ -14,11 +14,9 @@ pub struct AnsweredPermit<'a> {
     pub agent: &'a str,
     /// The agent's own session id.
     pub session: &'a str,
-    /// The request.
     pub request: &'a str,
     /// `allow` or `deny`.
     pub result: &'a str,
-    /// Who answered.
     pub by: &'a str,
     /// How long it had waited.
     pub wait_ms: u64,

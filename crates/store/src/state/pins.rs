@@ -90,7 +90,7 @@ impl StateStore {
     }
 
     /// Changes a row, and comes back when it is on the disk: unlike a report, which is still in the
-    /// spool, nobody could tell it again after a power cut.
+    /// spool, it could not be told again after a power cut.
     fn change_durably(
         &mut self,
         change: &str,

@@ -22,7 +22,6 @@ const SPAN_FIELDS: [(&str, &str, &str); 2] = [
     ("permission.answered", "waitMs", "permission-wait"),
 ];
 
-/// One count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tally {
     /// The kind of event, or the name of a span.
@@ -31,7 +30,6 @@ pub struct Tally {
     pub labels: BTreeMap<String, String>,
     /// The upper bound of its bucket in milliseconds; 0 if it is no bucket.
     pub bound_ms: u64,
-    /// How many.
     pub count: u64,
     /// Of a bucket: all of them together, in milliseconds.
     pub sum_ms: u64,

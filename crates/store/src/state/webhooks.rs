@@ -35,7 +35,6 @@ impl StateStore {
         Ok(webhooks)
     }
 
-    /// One webhook.
     pub fn find_webhook(&self, id: &str) -> Result<Option<WebhookRecord>, StateError> {
         if self.lacks_webhooks()? {
             return Ok(None);

@@ -63,7 +63,7 @@ impl<'a> EnvLookup<'a> {
     }
 
     /// `$HOME/below`, if that is there: where a fork of an agent keeps the same format. It is looked
-    /// at only then, so that nobody else has a doubt more.
+    /// at only then, so that no other process raises a doubt.
     pub fn fork_root(&self, below: &str) -> Option<PathBuf> {
         self.in_home(below).filter(|root| root.is_dir())
     }

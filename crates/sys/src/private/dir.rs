@@ -1,5 +1,5 @@
 //! A directory that is held on to: everything below it is reached through its descriptor, so that a
-//! path that somebody changes meanwhile leads nowhere else.
+//! path that changes meanwhile leads nowhere else.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -21,9 +21,7 @@ pub struct PrivateDir(OwnedFd);
 pub enum InodeKind {
     /// A regular file.
     File,
-    /// A directory.
     Directory,
-    /// A socket.
     Socket,
     /// A link, a FIFO, a device.
     Other,
@@ -36,13 +34,10 @@ pub struct InodeFacts {
     pub kind: InodeKind,
     /// Whose it is.
     pub owner: u32,
-    /// Permission bits.
     pub mode: u32,
     /// How many names it has.
     pub links: u64,
-    /// Its size.
     pub bytes: u64,
-    /// Its device.
     pub device: u64,
     /// Its number on that device.
     pub inode: u64,
@@ -51,12 +46,12 @@ pub struct InodeFacts {
 }
 
 impl InodeFacts {
-    /// Whether it is ours and nobody else may use it.
+    /// Whether it is ours and no other user may use it.
     pub fn is_private(&self) -> bool {
         self.is_ours() && self.mode & 0o077 == 0
     }
 
-    /// Whether it is ours and nobody else may write to it.
+    /// Whether it is ours and no other user may write to it.
     pub fn is_unwritable_by_others(&self) -> bool {
         self.is_ours() && self.mode & 0o022 == 0
     }
@@ -102,7 +97,7 @@ pub enum PrivateFileFault {
     /// It is a link, a directory, a FIFO, a socket or a device.
     #[error("is not a regular file")]
     NotAFile,
-    /// It belongs to somebody else.
+    /// It belongs to another user.
     #[error("belongs to another user")]
     NotOurs,
     /// Its mode is not 0600.

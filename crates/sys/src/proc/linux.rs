@@ -96,7 +96,7 @@ pub(crate) struct ProcessHandle {
 }
 
 impl ProcessHandle {
-    /// Takes hold of whoever has the pid now.
+    /// Takes hold of the process that has the pid now.
     pub(crate) fn open(pid: u32) -> Result<Self, Errno> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = rustix::fs::open(format!("/proc/{pid}"), flags, Mode::empty())?;
@@ -128,7 +128,8 @@ impl ProcessHandle {
     /// How it looks, for recognition. `comm` was read before.
     pub(crate) fn appearance(&self, comm: &str) -> ProcessAppearance {
         let comm = || Some(comm.to_owned());
-        let seen = read_appearance(&self.directory, "exe", "cmdline", comm).unwrap_or_default();
+        let seen = read_appearance(&self.directory, "exe", "cmdline", |_| false, comm);
+        let seen = seen.unwrap_or_default();
         ProcessAppearance { comm: comm().unwrap_or_default(), ..seen }
     }
 
@@ -278,11 +279,13 @@ impl ProcessHandle {
 }
 
 /// How a process looks whose `exe` and `cmdline` are these. `comm` is asked only where the executable or
-/// the arguments cannot be read: nothing else is decided by it. `None` where it has no answer then.
+/// the arguments cannot be read: nothing else is decided by it. `None` where it has no answer then, and where
+/// the executable `is_other` than what is looked for.
 fn read_appearance(
     directory: &OwnedFd,
     exe: &str,
     cmdline: &str,
+    mut is_other: impl FnMut(&str) -> bool,
     comm: impl FnOnce() -> Option<String>,
 ) -> Option<ProcessAppearance> {
     let exe = match rustix::fs::readlinkat(directory, exe, Vec::with_capacity(128)) {
@@ -294,6 +297,9 @@ fn read_appearance(
         Err(errno) if is_gone(errno) => return None,
         Err(_) => None,
     };
+    if exe.as_deref().is_some_and(&mut is_other) {
+        return None;
+    }
     let mut buffer = [0; MAX_ARGUMENT_BYTES];
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let args = rustix::fs::openat(directory, cmdline, flags, Mode::empty())
@@ -486,7 +492,7 @@ fn identify_error(pid: u32, errno: Errno) -> IdentifyError {
     }
 }
 
-/// Identifies the process that is held, whoever has its pid now.
+/// Identifies the process that is held, even if its pid was reused.
 pub(crate) fn identify_held(
     handle: &ProcessHandle,
     observer: &Observer,

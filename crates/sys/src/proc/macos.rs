@@ -66,7 +66,7 @@ pub(crate) struct ProcessHandle {
 }
 
 impl ProcessHandle {
-    /// Takes hold of whoever has the pid now.
+    /// Takes hold of the process that has the pid now.
     pub(crate) fn open(pid: u32) -> Result<Self, Errno> {
         Ok(Self { pid, start: start_of(&bsd_info(pid)?) })
     }
@@ -350,7 +350,7 @@ fn identify_error(pid: u32, errno: Errno) -> IdentifyError {
     }
 }
 
-/// Identifies the process that is held, whoever has its pid now.
+/// Identifies the process that is held, even if its pid was reused.
 pub(crate) fn identify_held(
     handle: &ProcessHandle,
     observer: &Observer,
@@ -400,9 +400,14 @@ impl TableSource {
         }
     }
 
-    pub(super) fn look_at(&self, pid: u32) -> Option<ProcessAppearance> {
+    pub(super) fn look_at(
+        &self,
+        pid: u32,
+        mut is_other: impl FnMut(&str) -> bool,
+    ) -> Option<ProcessAppearance> {
         let handle = ProcessHandle::open(pid).ok()?;
-        Some(handle.appearance(&handle.process_row().ok()?.comm))
+        let seen = handle.appearance(&handle.process_row().ok()?.comm);
+        (!seen.exe.as_deref().is_some_and(&mut is_other)).then_some(seen)
     }
 }
 

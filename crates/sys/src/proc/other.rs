@@ -132,7 +132,7 @@ impl TableSource {
         Err(MissingRow::Unreadable)
     }
 
-    pub(super) fn look_at(&self, _: u32) -> Option<ProcessAppearance> {
+    pub(super) fn look_at(&self, _: u32, _: impl FnMut(&str) -> bool) -> Option<ProcessAppearance> {
         None
     }
 }

@@ -16,13 +16,13 @@ use crate::private::PrivateDir;
 /// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
 pub enum SocketConnectError {
-    /// No such socket, or nobody listens on it.
+    /// No such socket, or it has no listener.
     #[error("nobody listens there")]
     Silent,
     /// The name is no socket (any more).
     #[error("it is not a socket")]
     NotASocket,
-    /// Nobody took the connection in time.
+    /// The connection was not accepted in time.
     #[error("no answer in time")]
     TimedOut,
     /// The system refused.
@@ -30,7 +30,7 @@ pub enum SocketConnectError {
     Refused(#[source] io::Error),
 }
 
-/// Connects to the socket called `name` in a directory: to that very socket, whatever the path to
+/// Connects to the socket called `name` in a directory: to that very socket, whichever one the path to
 /// it means now, and never through a link.
 pub fn connect_in(
     dir: &PrivateDir,
@@ -60,7 +60,7 @@ pub fn connect_in(
 }
 
 /// Listens at `name` in a directory that was checked, however long the path to it is. A socket that is
-/// in the way is replaced: the caller knows that nobody serves it any more.
+/// in the way is replaced: the caller knows that no process serves it any more.
 pub fn listen_in(dir: &PrivateDir, name: &OsStr) -> io::Result<UnixListener> {
     if dir.facts_of(name)?.is_some_and(|found| found.kind == crate::private::InodeKind::Socket) {
         rustix::fs::unlinkat(dir.as_fd(), name, rustix::fs::AtFlags::empty())?;

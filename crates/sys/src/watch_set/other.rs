@@ -1,4 +1,4 @@
-//! A platform that does not tell: whoever waits looks again every [`super::ASK_INTERVAL`].
+//! A platform that does not tell: a waiter looks again every [`super::ASK_INTERVAL`].
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};

@@ -29,9 +29,7 @@ pub struct EntryView<'a> {
     pub label: Option<Cow<'a, str>>,
     /// What it is shown as.
     pub display_name: Option<Cow<'a, str>>,
-    /// The model.
     pub model: Option<Cow<'a, str>>,
-    /// Whose model.
     pub model_provider: Option<Cow<'a, str>>,
     /// All tokens so far.
     pub total_tokens: Option<u64>,

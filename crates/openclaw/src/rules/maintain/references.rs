@@ -59,7 +59,7 @@ impl<'a> FileReferences<'a> {
         let named = |name: &str| self.by_session.get(name).into_iter().flatten().copied();
         files.extend(entry.view.session_id.iter().flat_map(|id| named(id)));
         files.extend(entry.view.prompts.iter().flat_map(|hash| named(hash)));
-        // Sidecars are named after the transcript, whatever session it belongs to.
+        // Sidecars are named after the transcript, not after its session.
         let own = self.transcripts[index].map(|file| self.store.files[file].name.as_str());
         files.extend(own.and_then(|name| name.strip_suffix(".jsonl")).into_iter().flat_map(named));
         let checkpoints = entry.view.checkpoints.iter().filter_map(|path| {

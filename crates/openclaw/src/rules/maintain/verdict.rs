@@ -7,11 +7,9 @@ use crate::rules::key::SessionKeyKind;
 /// What becomes of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryVerdict {
-    /// It stays.
     Keep(KeepReason),
     /// It stays, and leads to its own transcript again.
     Repair,
-    /// It goes.
     Remove(RemovalReason),
 }
 
@@ -67,7 +65,7 @@ pub enum KeepReason {
     Chat,
     /// It is held.
     Held(HoldReason),
-    /// It is no session, and nobody asked for it to go.
+    /// It is no session, and its removal was not asked for.
     Unusable(EntryFault),
 }
 
@@ -103,7 +101,6 @@ pub enum RemovalReason {
     NoSession,
     /// A probe of a model, a day old.
     ModelRun,
-    /// Too old.
     Stale,
     /// One of too many.
     OverCap,
@@ -158,7 +155,6 @@ pub struct StoreFileChange {
     pub file: usize,
     /// What is done to it.
     pub act: StoreFileAction,
-    /// Why.
     pub why: StoreFileReason,
 }
 
@@ -167,7 +163,6 @@ pub struct StoreFileChange {
 pub enum StoreFileAction {
     /// It is put away under another name.
     Archive,
-    /// It goes.
     Remove,
 }
 

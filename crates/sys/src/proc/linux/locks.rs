@@ -3,7 +3,7 @@
 //! The list shows no lock that is held outside the reader's pid namespace, names the process that
 //! *took* the lock (it may be gone, with a child holding on), and names file systems by a device
 //! that on btrfs and overlayfs is not the one `stat` reports. Each of these is "unseen", never
-//! "nobody".
+//! "no process".
 
 use super::{ProcessHandle, current_observer, mounts};
 use crate::proc::LockHolder;

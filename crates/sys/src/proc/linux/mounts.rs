@@ -1,6 +1,5 @@
 //! `/proc/self/mountinfo`, as pure functions on bytes.
 
-/// One mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mount<'a> {
     /// Its id, as `fdinfo` and `statx` name it.

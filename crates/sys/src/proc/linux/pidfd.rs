@@ -79,7 +79,7 @@ pub(in crate::proc) fn signal_process(
     let pidfd = held.pidfd.ok_or(SignalError::Unsupported)?;
     match pidfd_send_signal(&pidfd.0, signal) {
         Ok(()) => Ok(()),
-        // It ended after the check; the signal reached nobody.
+        // It ended after the check; the signal reached no process.
         Err(Errno::SRCH) => Err(SignalError::NotAlive(decide(hold_process(pid).seen))),
         Err(errno) => Err(SignalError::Refused(errno.into())),
     }

@@ -40,7 +40,13 @@ impl TableSource {
 
     /// How whichever process has the pid now looks. Its short name is left empty where executable and
     /// arguments can be read: then recognition does not ask for it.
-    pub(in crate::proc) fn look_at(&self, pid: u32) -> Option<ProcessAppearance> {
+    ///
+    /// `None` also where `is_other` says so of its executable: then nothing else is read of it.
+    pub(in crate::proc) fn look_at(
+        &self,
+        pid: u32,
+        is_other: impl FnMut(&str) -> bool,
+    ) -> Option<ProcessAppearance> {
         let comm = || {
             let flags = OFlags::RDONLY | OFlags::CLOEXEC;
             let name = format!("{pid}/comm");
@@ -50,7 +56,8 @@ impl TableSource {
             let comm = comm.strip_suffix(b"\n").unwrap_or(comm);
             Some(String::from_utf8_lossy(comm).into_owned())
         };
-        read_appearance(&self.proc, &format!("{pid}/exe"), &format!("{pid}/cmdline"), comm)
+        let (exe, cmdline) = (format!("{pid}/exe"), format!("{pid}/cmdline"));
+        read_appearance(&self.proc, &exe, &cmdline, is_other, comm)
     }
 }
 

@@ -53,7 +53,6 @@ pub(super) fn read_block(pid: u32) -> Option<ProcArgsBlock> {
 }
 
 impl ProcArgsBlock {
-    /// The arguments.
     pub(super) fn arguments(&self) -> Vec<String> {
         let Some((arguments, _)) = self.split() else {
             return Vec::new();
