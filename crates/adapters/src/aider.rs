@@ -19,7 +19,6 @@ use sha2::{Digest as _, Sha256};
 use crate::files::{self, EntryKind, ReadError};
 use crate::{Adapter, AgentProfile, EnvLookup, Opening, Survey, TranscriptSource};
 
-/// Aider.
 #[derive(Debug)]
 pub(crate) struct Aider;
 

@@ -17,7 +17,6 @@ use crate::files::{self, EntryKind, ReadError};
 use crate::skim::{self, JsonValue};
 use crate::{Adapter, AgentProfile, EnvLookup, Opening, Survey, TranscriptSource};
 
-/// Amp.
 #[derive(Debug)]
 pub(crate) struct Amp;
 

@@ -7,10 +7,11 @@
 //! each repeating the message's usage.
 
 mod registrations;
+mod survey;
 mod turns;
+mod usage;
 
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
@@ -24,17 +25,17 @@ use model::sighting::{TokenUsage, TranscriptDigest, TurnState, shorten_title};
 use model::time::Time;
 use model::usage::MessageUsage;
 
+use self::usage::{hash_message_id, tell_usage, usage_of};
 use crate::blocks::{self, text_of};
 use crate::control::{AgentControl, HeadlessControl, IdRule, PermissionChannel, PromptInput};
 use crate::files::{EntryKind, ReadError};
 use crate::hooks::{AgentHooks, HookFileShape, HookMeaning, HookWiring};
 use crate::skim::{self, FieldPlace, JsonValue};
 use crate::{
-    Adapter, AgentProfile, EnvLookup, ExtraFileKind, LineConversation, Opening, Removable, Survey,
+    Adapter, AgentProfile, EnvLookup, LineConversation, Opening, Removable, Survey,
     TranscriptSource, files,
 };
 
-/// Claude Code.
 #[derive(Debug)]
 pub(crate) struct ClaudeCode;
 
@@ -99,6 +100,7 @@ static CLAUDE_CODE_CONTROL: AgentControl = AgentControl {
     }),
     fork: Some(&["--fork-session"]),
     id_rule: IdRule::ChosenUuid,
+    clear_keys: &["Ctrl+c"],
     quit_keys: &["Ctrl+d", "Ctrl+d"],
     resumes_elsewhere: true,
     permission_channel: PermissionChannel::Hook,
@@ -145,7 +147,8 @@ impl Adapter for ClaudeCode {
             .filter(|project| project.kind == EntryKind::Directory)
             .map(|project| root.join("projects").join(project.name))
             .collect();
-        survey.survey_parallel(&projects, |survey, project| survey_project(survey, project));
+        survey
+            .survey_parallel(&projects, |survey, project| survey::survey_project(survey, project));
     }
 
     fn read_digest(&self, source: &TranscriptSource) -> Result<TranscriptDigest, ReadError> {
@@ -185,15 +188,6 @@ impl Adapter for ClaudeCode {
     fn line_conversation(&self) -> Option<LineConversation> {
         Some(converse_line)
     }
-
-    fn read_conversation(
-        &self,
-        source: &TranscriptSource,
-        from: u64,
-        say: &mut dyn FnMut(ConversationEntry),
-    ) -> Result<u64, ReadError> {
-        Ok(source.each_line(from, |line| converse_line(line, say))?.offset)
-    }
 }
 
 /// Whether `agent-<id>.meta.json` says that the sub-agent has finished. One that cannot be read says
@@ -201,65 +195,6 @@ impl Adapter for ClaudeCode {
 fn is_finished(source: &TranscriptSource, meta: &Path) -> bool {
     let said = files::read_json::<serde_json::Value>(&source.root, meta);
     said.is_ok_and(|(said, _)| said.get("finished") == Some(&serde_json::Value::Bool(true)))
-}
-
-fn survey_project(survey: &mut Survey, project: &Path) {
-    let root = survey.root_path();
-    for entry in survey.list_wanted(project, |name| name.ends_with(".jsonl")) {
-        let path = project.join(&entry.name);
-        match entry.kind {
-            EntryKind::File => {
-                if let Some(id) = entry.strip_suffix(".jsonl") {
-                    survey.note_source(TranscriptSource::from_file(
-                        id,
-                        &root,
-                        path,
-                        entry.stamp,
-                        FORMAT,
-                    ));
-                } else if entry.name.to_string_lossy().contains(".tmp") {
-                    survey.note_extra(ExtraFileKind::Temporary, &entry, path, None);
-                }
-            }
-            EntryKind::Directory => {
-                if let Some(session) = entry.name.to_str() {
-                    survey_session_directory(survey, &path, session);
-                }
-            }
-            EntryKind::Escape | EntryKind::Other => {}
-        }
-    }
-}
-
-/// `<session>/`: sub-agents, tool results, a custom title.
-fn survey_session_directory(survey: &mut Survey, directory: &Path, session: &str) {
-    let root = survey.root_path();
-    for entry in survey.list_wanted(directory, |_| false) {
-        let path = directory.join(&entry.name);
-        if entry.kind == EntryKind::File {
-            survey.note_extra(ExtraFileKind::Attachment, &entry, path, Some(session.to_owned()));
-            continue;
-        }
-        for inner in survey.list_wanted(&path, |name| name.ends_with(".jsonl")) {
-            let inner_path = path.join(&inner.name);
-            let agent = inner.strip_suffix(".jsonl").and_then(|stem| stem.strip_prefix("agent-"));
-            match agent {
-                Some(agent) if entry.name == "subagents" && inner.kind == EntryKind::File => {
-                    let meta = path.join(format!("agent-{agent}.meta.json"));
-                    let source =
-                        TranscriptSource::from_file(agent, &root, inner_path, inner.stamp, FORMAT);
-                    let source = TranscriptSource { parent: Some(session.to_owned()), ..source };
-                    survey.note_source(source.with_side_file(meta));
-                }
-                _ => survey.note_extra(
-                    ExtraFileKind::Attachment,
-                    &inner,
-                    inner_path,
-                    Some(session.to_owned()),
-                ),
-            }
-        }
-    }
 }
 
 static MESSAGE: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(r#""message":{"id":""#));
@@ -288,7 +223,7 @@ struct Reading {
     ai_title: Option<String>,
 }
 
-/// The fields of a line that matter, found in whatever order they were written.
+/// The fields of a line that matter, found in any order.
 #[derive(Default)]
 struct Line<'a> {
     kind: &'a [u8],
@@ -559,57 +494,6 @@ fn keep_last(known: &mut Option<String>, value: Option<JsonValue<'_>>) {
     }
 }
 
-fn usage_of(usage: JsonValue<'_>) -> Result<TokenUsage, skim::BrokenJson> {
-    let mut tokens = TokenUsage::default();
-    for field in usage.as_object().ok_or(skim::BrokenJson)? {
-        let (key, value) = field?;
-        let slot = match key {
-            b"input_tokens" => &mut tokens.input,
-            b"output_tokens" => &mut tokens.output,
-            b"cache_read_input_tokens" => &mut tokens.cache_read,
-            b"cache_creation_input_tokens" => &mut tokens.cache_write,
-            _ => continue,
-        };
-        *slot = value.as_u64().unwrap_or(0);
-    }
-    Ok(tokens)
-}
-
-/// Tells the usage of one line. Who asked is told apart by message and request together: the same
-/// message may be written again in another transcript, for another block, or while it streams.
-fn tell_usage(raw: &[u8], say: &mut dyn FnMut(MessageUsage)) {
-    if USAGE.find(raw).is_none() {
-        return;
-    }
-    let Ok(fields) = skim::nested_fields(raw, "message") else { return };
-    let mut said = MessageUsage::default();
-    let (mut message, mut request) = (&b""[..], &b""[..]);
-    let (mut usage, mut is_answer) = (None, false);
-    for field in fields {
-        let Ok((place, key, value)) = field else { return };
-        match (place, key) {
-            (FieldPlace::Outer, b"type") => is_answer = value.is_string("assistant"),
-            (FieldPlace::Outer, b"timestamp") => said.at = value.as_time(),
-            (FieldPlace::Outer, b"requestId") => request = value.raw(),
-            (FieldPlace::Outer, b"costUSD") => {
-                said.cost_micro_usd = value.as_f64().map(|usd| (usd * 1e6).round() as u64);
-            }
-            (FieldPlace::Inner, b"id") => message = value.raw(),
-            (FieldPlace::Inner, b"model") if !value.is_string("<synthetic>") => {
-                said.model = value.to_owned_string();
-            }
-            (FieldPlace::Inner, b"usage") => usage = Some(value),
-            _ => {}
-        }
-    }
-    let Some(Ok(tokens)) = usage.filter(|_| is_answer).map(usage_of) else { return };
-    said.tokens = tokens;
-    said.id = (!message.is_empty()).then(|| hash_message_id(&[message, request].concat()));
-    if tokens.total() > 0 || said.cost_micro_usd.is_some() {
-        say(said);
-    }
-}
-
 fn is_tool_result(content: JsonValue<'_>) -> bool {
     let kind = content.first_element().and_then(|block| block.get("type"));
     kind.is_some_and(|kind| kind.is_string("tool_result"))
@@ -621,13 +505,7 @@ fn is_plain_tool_result(line: &[u8]) -> bool {
     USER.find(&line[..line.len().min(EARLY_BYTES)]).is_some() && TOOL_RESULT.find(line).is_some()
 }
 
-fn hash_message_id(id: &[u8]) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    hasher.write(id);
-    hasher.finish()
-}
-
-/// Commands, caveats and notifications are written as user messages but nobody asked them.
+/// Commands, caveats and notifications are written as user messages but are no prompts.
 fn is_real_prompt(text: &str) -> bool {
     let markers = [
         "<command-name>",

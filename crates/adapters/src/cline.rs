@@ -5,7 +5,7 @@
 //! is empty during the first turn). Teammates write `<agent>__<task>.messages.json` beside it.
 //!
 //! Traps: the pid may be that of the hub daemon, which outlives its sessions, so it counts only
-//! until the session says that it ended; a pid is all that is recorded, but whoever runs a session
+//! until the session says that it ended; a pid is all that is recorded, but the process that runs a session
 //! keeps the session database open; input tokens include cached ones; prompts are wrapped in a tag.
 
 use std::collections::HashSet;
@@ -29,7 +29,6 @@ use crate::{
     Adapter, AgentProfile, EnvLookup, ExtraFileKind, Opening, Survey, TranscriptSource, files,
 };
 
-/// Cline.
 #[derive(Debug)]
 pub(crate) struct Cline;
 

@@ -9,24 +9,23 @@
 //! before it; usage is repeated as running totals (`token_count` comes again without any new
 //! response); the copied history of a fork brings the parent's `session_meta` and usage along.
 
+mod conversation;
+mod survey;
 mod turns;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use model::control::delivery::DeliveryTurn;
-use model::conversation::{ConversationEntry, ConversationRole};
+use model::conversation::ConversationEntry;
 use model::event::HookHappening;
 use model::program::AgentProgram;
 use model::session::FormatCertainty;
-use model::sighting::{
-    ProcessRegistration, RegistrationProof, RegistrationScope, TokenUsage, TranscriptDigest,
-    TurnState, shorten_title,
-};
-use model::time::Time;
+use model::sighting::{TokenUsage, TranscriptDigest, TurnState, shorten_title};
 use model::usage::MessageUsage;
 
+use self::conversation::{converse_line, is_injected, text_of};
 use crate::control::{AgentControl, HeadlessControl, IdRule, PermissionChannel, PromptInput};
 use crate::files::{EntryKind, LinesEnd, ReadError};
 use crate::hooks::{AgentHooks, HookFileShape, HookMeaning, HookWiring, NotifyProgram};
@@ -37,7 +36,6 @@ use crate::{
     TranscriptSource, files,
 };
 
-/// Codex CLI.
 #[derive(Debug)]
 pub(crate) struct Codex;
 
@@ -148,10 +146,10 @@ impl Adapter for Codex {
 
     fn survey_root(&self, survey: &mut Survey) {
         let root = survey.root_path();
-        survey_locks(survey, &root.join("thread-writer-locks"));
-        survey_rollouts(survey, &root.join("sessions"), 3);
-        survey_rollouts(survey, &root.join("archived_sessions"), 3);
-        let names = read_names(survey, &root.join("session_index.jsonl"));
+        survey::survey_locks(survey, &root.join("thread-writer-locks"));
+        survey::survey_rollouts(survey, &root.join("sessions"), 3);
+        survey::survey_rollouts(survey, &root.join("archived_sessions"), 3);
+        let names = survey::read_names(survey, &root.join("session_index.jsonl"));
         for source in &mut survey.sources {
             let name = names.get(&source.id).map(|name| name.trim());
             source.name = name.filter(|name| !name.is_empty()).map(shorten_title);
@@ -248,94 +246,6 @@ fn each_line(
     // What was read stays true, and is remembered: an error would unpack it again at every listing.
     end.oversized += u32::from(unpacked.limit() == 0);
     Ok(end)
-}
-
-fn survey_locks(survey: &mut Survey, directory: &Path) {
-    for entry in survey.list_wanted(directory, |name| name.ends_with(".lock")) {
-        // `.coordination.lock` guards the directory, not a thread.
-        let thread = entry.strip_suffix(".lock").filter(|thread| !thread.starts_with('.'));
-        if let (EntryKind::File, Some(thread)) = (entry.kind, thread) {
-            survey.registrations.push(ProcessRegistration {
-                scope: RegistrationScope::Session(thread.to_owned()),
-                proof: RegistrationProof::Lock(entry.stamp),
-                source: directory.join(&entry.name),
-                activity: None,
-                waiting_for: None,
-                digest: TranscriptDigest::default(),
-            });
-        }
-    }
-}
-
-/// Rollouts lie three directories deep (year, month, day), archived ones directly.
-fn survey_rollouts(survey: &mut Survey, directory: &Path, depth: usize) {
-    let root = survey.root_path();
-    let wanted = |name: &str| depth > 0 || name.starts_with("rollout-");
-    let entries = survey.list_wanted(directory, wanted);
-    // While a rollout is being packed or unpacked both forms are there; the agent reads the plain.
-    let plain: HashSet<String> = entries
-        .iter()
-        .filter_map(|entry| entry.strip_suffix(".jsonl").map(str::to_owned))
-        .collect();
-    for entry in entries {
-        let path = directory.join(&entry.name);
-        match entry.kind {
-            EntryKind::Directory if depth > 0 => survey_rollouts(survey, &path, depth - 1),
-            EntryKind::File => {
-                let packed = entry.strip_suffix(".jsonl.zst");
-                let Some(stem) = packed.or_else(|| entry.strip_suffix(".jsonl")) else {
-                    continue;
-                };
-                let Some(thread) = thread_of(stem) else {
-                    continue;
-                };
-                let superseded = packed.is_some_and(|stem| plain.contains(stem));
-                if superseded {
-                    survey.note_extra(
-                        ExtraFileKind::Temporary,
-                        &entry,
-                        path,
-                        Some(thread.to_owned()),
-                    );
-                    continue;
-                }
-                let format = if packed.is_some() { COMPRESSED } else { PLAIN };
-                survey.note_source(TranscriptSource::from_file(
-                    thread,
-                    &root,
-                    path,
-                    entry.stamp,
-                    format,
-                ));
-            }
-            _ => {}
-        }
-    }
-}
-
-/// The thread in `rollout-<time>-<uuid>`.
-fn thread_of(stem: &str) -> Option<&str> {
-    let rest = stem.strip_prefix("rollout-")?;
-    let thread = rest.get(rest.len().checked_sub(36)?..)?;
-    thread.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-').then_some(thread)
-}
-
-/// The names that people or the agent gave to threads; the last one counts.
-fn read_names(survey: &mut Survey, index: &Path) -> HashMap<String, String> {
-    let mut names = HashMap::new();
-    let read = files::open_file(&survey.root_path(), index).and_then(|(file, stamp)| {
-        files::each_line(file, stamp.bytes, 0, |line| {
-            let line = JsonValue::new(line);
-            let text = |field| line.get(field).and_then(JsonValue::to_owned_string);
-            if let (Some(id), Some(name)) = (text("id"), text("thread_name")) {
-                names.insert(id, name);
-            }
-        })
-    });
-    if let Err(error) = read {
-        survey.note_problem(index, &error);
-    }
-    names
 }
 
 /// What has been read of a rollout so far.
@@ -622,89 +532,6 @@ fn tokens_of(usage: JsonValue<'_>) -> TokenUsage {
         output: number("output_tokens"),
         cache_read,
         cache_write,
-    }
-}
-
-/// The texts of a message's content, or of a tool's output.
-fn text_of(content: JsonValue<'_>) -> String {
-    if let Some(text) = content.to_owned_string() {
-        return text;
-    }
-    let Some(blocks) = content.as_array() else {
-        // `{"content": …, "success": …}`, or whatever a tool gave back.
-        return match content.get("content").or_else(|| content.get("output")) {
-            Some(inner) if inner.as_object().is_none() => text_of(inner),
-            _ => String::from_utf8_lossy(content.raw()).into_owned(),
-        };
-    };
-    let texts = blocks.flatten().filter_map(|block| block.get("text")?.to_owned_string());
-    texts.collect::<Vec<_>>().join("\n")
-}
-
-/// Context that the agent writes as if the user had said it.
-fn is_injected(text: &str) -> bool {
-    let markers = [
-        "<environment_context>",
-        "<user_instructions>",
-        "<turn_aborted>",
-        "<permissions instructions>",
-        "<skills_instructions>",
-        "<skill>",
-        "<collaboration_mode>",
-        "<subagent_notification>",
-        "<user_shell_command>",
-        "# AGENTS.md instructions",
-    ];
-    let text = text.trim_start();
-    markers.iter().any(|marker| text.starts_with(marker))
-}
-
-fn converse_line(raw: &[u8], say: &mut dyn FnMut(ConversationEntry)) {
-    let Ok(Line { kind, timestamp, payload }) = Line::parse_line(raw) else {
-        return;
-    };
-    let at = timestamp.and_then(JsonValue::as_time);
-    let text = |field| payload.get(field).and_then(JsonValue::to_owned_string).unwrap_or_default();
-    if kind.is_string("compacted") {
-        say(ConversationEntry::new(at, ConversationRole::System, text("message")));
-    } else if kind.is_string("event_msg") {
-        match text("type").as_str() {
-            "error" => say(ConversationEntry::new(at, ConversationRole::System, text("message"))),
-            "turn_aborted" => say(ConversationEntry::new(
-                at,
-                ConversationRole::System,
-                format!("turn {}", text("reason")),
-            )),
-            _ => {}
-        }
-    } else if kind.is_string("response_item") {
-        converse_item(at, payload, say);
-    }
-}
-
-fn converse_item(at: Option<Time>, item: JsonValue<'_>, say: &mut dyn FnMut(ConversationEntry)) {
-    let text = |field| item.get(field).map(text_of).unwrap_or_default();
-    match text("type").as_str() {
-        "message" => {
-            let content = text("content");
-            let role = match text("role").as_str() {
-                "assistant" => ConversationRole::Assistant,
-                "user" if !is_injected(&content) => ConversationRole::User,
-                _ => ConversationRole::System,
-            };
-            say(ConversationEntry::new(at, role, content));
-        }
-        "function_call" => say(ConversationEntry::tool_call(at, text("name"), text("arguments"))),
-        "custom_tool_call" => say(ConversationEntry::tool_call(at, text("name"), text("input"))),
-        kind @ ("local_shell_call" | "web_search_call") => {
-            let action = item.get("action").map_or(&b""[..], JsonValue::raw);
-            let name = kind.trim_end_matches("_call");
-            say(ConversationEntry::tool_call(at, name, String::from_utf8_lossy(action)));
-        }
-        "function_call_output" | "custom_tool_call_output" => {
-            say(ConversationEntry::new(at, ConversationRole::Result, text("output")));
-        }
-        _ => {}
     }
 }
 

@@ -25,6 +25,8 @@ pub struct AgentControl {
     pub model_option: Option<&'static str>,
     /// Keys that interrupt a turn.
     pub interrupt_keys: &'static [&'static str],
+    /// Keys that empty the composer of an agent which puts an interrupted prompt back there.
+    pub clear_keys: &'static [&'static str],
     /// Keys that end an idle agent with an empty composer; none where only a signal does.
     pub quit_keys: &'static [&'static str],
     /// Whether a resumed conversation can work in another directory than its own.
@@ -107,6 +109,7 @@ impl AgentControl {
         command_characters: "!/",
         model_option: Some("--model"),
         interrupt_keys: &["Escape"],
+        clear_keys: &[],
         quit_keys: &[],
         resumes_elsewhere: false,
         queue: None,

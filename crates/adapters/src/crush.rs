@@ -1,7 +1,7 @@
 //! Crush.
 //!
 //! Each project has its own database, `<data directory>/crush.db`; `projects.json` in the global
-//! data directory lists them. Whoever has a project open holds a lock on `crush.lock` beside the
+//! data directory lists them. A process with the project open holds a lock on `crush.lock` beside the
 //! database; the file stays for ever, so only the lock itself proves something. A message is
 //! rewritten in place until it has a `finish` part. `prompt_tokens` and `completion_tokens` are
 //! those of the last request, not of the session, and a session's cost includes its sub-agents'.
@@ -10,7 +10,6 @@
 //! that cannot be reached), so that no state of a live session was ever seen.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use model::conversation::{ConversationEntry, ConversationRole};
 use model::program::AgentProgram;
@@ -22,6 +21,7 @@ use model::sighting::{
 use model::time::Time;
 use rusqlite::{Connection, Row};
 
+use crate::database::{SessionRow, SessionRows};
 use crate::files::ReadError;
 use crate::skim::{BrokenJson, JsonValue};
 use crate::{
@@ -29,7 +29,6 @@ use crate::{
     files,
 };
 
-/// Crush.
 #[derive(Debug)]
 pub(crate) struct Crush;
 
@@ -111,12 +110,7 @@ impl Adapter for Crush {
 
     /// Without the directory: only the list of projects knows that.
     fn read_digest(&self, source: &TranscriptSource) -> Result<TranscriptDigest, ReadError> {
-        let connection = database::open_read_only(&source.root, &source.path)?;
-        let store = Store::new(&connection)?;
-        let mut statement = store.select_sessions("where id = ?1")?;
-        let mut rows = statement.query([&source.id])?;
-        let row = rows.next()?.ok_or_else(|| ReadError::unknown_format("no such session"))?;
-        Ok(store.read_session(row)?.1)
+        database::read_session_row::<CrushDatabase>(source)
     }
 
     /// Positions are the rows' own numbers; a message that is not complete yet is told only to
@@ -129,7 +123,8 @@ impl Adapter for Crush {
     ) -> Result<u64, ReadError> {
         let connection = database::open_read_only(&source.root, &source.path)?;
         let (mut position, mut held) = (from, false);
-        Store::new(&connection)?.each_message(&source.id, from, |number, last, message| {
+        let store = CrushDatabase::check_schema(&connection)?;
+        store.each_message(&connection, &source.id, from, |number, last, message| {
             let Some(Ok(message)) = message else { return };
             held |= last && !message.is_complete();
             if !held {
@@ -146,7 +141,7 @@ impl Adapter for Crush {
 fn survey_project(survey: &mut Survey, directory: &str, data: &Path) {
     let root = survey.root_path();
     let path = data.join("crush.db");
-    match read_database(&root, &path) {
+    match database::list_session_rows::<CrushDatabase>(&root, &path, FORMAT) {
         Ok(sessions) => survey.ready.extend(sessions.into_iter().map(|(source, mut digest)| {
             digest.cwd = Some(directory.to_owned());
             (source, digest)
@@ -167,45 +162,32 @@ fn survey_project(survey: &mut Survey, directory: &str, data: &Path) {
     }
 }
 
-fn read_database(
-    root: &Arc<Path>,
-    path: &Path,
-) -> Result<Vec<(TranscriptSource, TranscriptDigest)>, ReadError> {
-    database::list_sessions(root, path, FORMAT, |connection| {
-        let store = Store::new(connection)?;
-        let mut statement = store.select_sessions("order by created_at, id")?;
-        let mut rows = statement.query([])?;
-        let mut sessions = Vec::new();
-        while let Some(row) = rows.next()? {
-            sessions.push(store.read_session(row)?);
-        }
-        Ok(sessions)
-    })
-}
-
 /// A database whose schema is known.
-struct Store<'a> {
-    connection: &'a Connection,
+struct CrushDatabase {
     columns: Vec<String>,
 }
 
-impl<'a> Store<'a> {
-    fn new(connection: &'a Connection) -> Result<Self, ReadError> {
+impl SessionRows for CrushDatabase {
+    const ORDER: &'static str = "order by created_at, id";
+
+    fn check_schema(connection: &Connection) -> Result<Self, ReadError> {
         let required = ["id", "title", "created_at", "updated_at"];
         let columns = database::table_columns(connection, "sessions", &required)?;
         let required = ["session_id", "role", "parts", "model", "created_at"];
         database::table_columns(connection, "messages", &required)?;
-        Ok(Self { connection, columns })
+        Ok(Self { columns })
     }
 
-    fn select_sessions(&self, which: &str) -> Result<rusqlite::Statement<'a>, ReadError> {
+    fn session_columns(&self) -> String {
         let wanted = "id parent_session_id title cost created_at updated_at";
-        let list = database::select_list(&self.columns, wanted);
-        Ok(self.connection.prepare(&format!("select {list} from sessions {which}"))?)
+        database::select_list(&self.columns, wanted)
     }
 
-    /// The id of a session, what its rows say, and how many bytes its messages have.
-    fn read_session(&self, row: &Row<'_>) -> Result<(String, TranscriptDigest, u64), ReadError> {
+    fn read_session(
+        &self,
+        connection: &Connection,
+        row: &Row<'_>,
+    ) -> Result<SessionRow, ReadError> {
         // Columns of an unexpected type are read as absent: the rest of the row still counts.
         let text = |index| row.get::<_, String>(index).ok().filter(|text| !text.is_empty());
         let time = |index| {
@@ -222,7 +204,7 @@ impl<'a> Store<'a> {
             ..TranscriptDigest::default()
         };
         time(4).into_iter().for_each(|at| digest.widen_span(at));
-        let bytes = self.each_message(&id, 0, |_, _, message| match message {
+        let bytes = self.each_message(connection, &id, 0, |_, _, message| match message {
             Some(Ok(message)) => message.add_to(&mut digest),
             Some(Err(BrokenJson)) => digest.damage.broken += 1,
             None => digest.damage.oversized += 1,
@@ -232,16 +214,19 @@ impl<'a> Store<'a> {
         }
         Ok((id, digest, bytes))
     }
+}
 
+impl CrushDatabase {
     /// Hands out the messages of a session after row `after`, with whether each is the last one;
     /// `None` is one that is too large.
     fn each_message(
         &self,
+        connection: &Connection,
         session: &str,
         after: u64,
         mut each: impl FnMut(u64, bool, Option<Result<Message<'_>, BrokenJson>>),
     ) -> Result<u64, ReadError> {
-        let mut statement = self.connection.prepare_cached(&format!(
+        let mut statement = connection.prepare_cached(&format!(
             "select rowid, role, model, created_at, {}, \
              rowid = (select max(rowid) from messages where session_id = ?1) \
              from messages where session_id = ?1 and rowid > ?2 order by rowid",

@@ -4,7 +4,7 @@
 //! `<id>/subagents/`; older ones lie flat in `agent-transcripts/`. A line has a role and content
 //! and neither time, model nor tokens. What there is of that stands in `chats/<hash>/<id>/`:
 //! `meta.json` has the directory, and `store.db` a hex-encoded description (name, model, time of
-//! creation) beside blobs that nobody outside can read. A chat without a transcript is still a
+//! creation) beside blobs in a private format. A chat without a transcript is still a
 //! session. All of this is known from other people's readers, not from files of the real program.
 //!
 //! The program was never run here: it is in no package registry. Nothing is known of how a prompt, an

@@ -15,12 +15,12 @@ use std::time::Duration;
 use model::sighting::TranscriptDigest;
 use rusqlite::config::DbConfig;
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, OpenFlags, Row};
 
 use crate::TranscriptSource;
 use crate::files::{self, MAX_RECORD_BYTES, ReadError};
 
-/// The processor time that reading one database may take. It is not the time on the clock: whoever
+/// The processor time that reading one database may take. It is not the time on the clock: a process that
 /// reads the answer slowly must not make it an error.
 const DATABASE_CPU_BUDGET: Duration = Duration::from_secs(10);
 
@@ -69,13 +69,66 @@ pub fn open_read_only(root: &Path, path: &Path) -> Result<Connection, ReadError>
     Ok(connection)
 }
 
+/// A store of one row per session, whose messages are rows, too.
+pub(crate) trait SessionRows: Sized {
+    /// What stands behind `select … from sessions` to list them all.
+    const ORDER: &'static str;
+
+    /// Checks that the schema is one that is known.
+    fn check_schema(connection: &Connection) -> Result<Self, ReadError>;
+
+    /// The columns of `sessions` that `read_session` expects, in their order.
+    fn session_columns(&self) -> String;
+
+    /// The id of a session, what its rows say, and how many bytes its messages have.
+    fn read_session(&self, connection: &Connection, row: &Row<'_>)
+    -> Result<SessionRow, ReadError>;
+}
+
+/// Id, digest and bytes of a session.
+pub(crate) type SessionRow = (String, TranscriptDigest, u64);
+
+/// Every session of such a store.
+pub(crate) fn list_session_rows<S: SessionRows>(
+    root: &Arc<Path>,
+    path: &Path,
+    format: &'static str,
+) -> Result<Vec<(TranscriptSource, TranscriptDigest)>, ReadError> {
+    list_sessions(root, path, format, |connection| {
+        let store = S::check_schema(connection)?;
+        let (columns, order) = (store.session_columns(), S::ORDER);
+        let mut statement =
+            connection.prepare(&format!("select {columns} from sessions {order}"))?;
+        let mut rows = statement.query([])?;
+        let mut sessions = Vec::new();
+        while let Some(row) = rows.next()? {
+            sessions.push(store.read_session(connection, row)?);
+        }
+        Ok(sessions)
+    })
+}
+
+/// One session of such a store.
+pub(crate) fn read_session_row<S: SessionRows>(
+    source: &TranscriptSource,
+) -> Result<TranscriptDigest, ReadError> {
+    let connection = open_read_only(&source.root, &source.path)?;
+    let store = S::check_schema(&connection)?;
+    let columns = store.session_columns();
+    let mut statement =
+        connection.prepare(&format!("select {columns} from sessions where id = ?1"))?;
+    let mut rows = statement.query([&source.id])?;
+    let row = rows.next()?.ok_or_else(|| ReadError::unknown_format("no such session"))?;
+    Ok(store.read_session(&connection, row)?.1)
+}
+
 /// The sessions of a store: `read` gives id, digest and bytes of each, all from one snapshot, so that
 /// a session does not change between its row and its messages.
 pub(crate) fn list_sessions(
     root: &Arc<Path>,
     path: &Path,
     format: &'static str,
-    read: impl FnOnce(&Connection) -> Result<Vec<(String, TranscriptDigest, u64)>, ReadError>,
+    read: impl FnOnce(&Connection) -> Result<Vec<SessionRow>, ReadError>,
 ) -> Result<Vec<(TranscriptSource, TranscriptDigest)>, ReadError> {
     let connection = open_read_only(root, path)?;
     let snapshot = connection.unchecked_transaction()?;

@@ -25,7 +25,6 @@ use crate::{
     TranscriptSource, files,
 };
 
-/// Factory Droid.
 #[derive(Debug)]
 pub(crate) struct Droid;
 
@@ -141,15 +140,6 @@ impl Adapter for Droid {
 
     fn line_conversation(&self) -> Option<LineConversation> {
         Some(converse_line)
-    }
-
-    fn read_conversation(
-        &self,
-        source: &TranscriptSource,
-        from: u64,
-        say: &mut dyn FnMut(ConversationEntry),
-    ) -> Result<u64, ReadError> {
-        Ok(source.each_line(from, |line| converse_line(line, say))?.offset)
     }
 }
 

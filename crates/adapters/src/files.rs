@@ -117,7 +117,6 @@ impl ReadError {
 pub enum EntryKind {
     /// A regular file.
     File,
-    /// A directory.
     Directory,
     /// A symbolic link that leads out of the root, or nowhere.
     Escape,
@@ -128,11 +127,9 @@ pub enum EntryKind {
 /// One entry of a directory.
 #[derive(Clone, Debug)]
 pub struct DirEntry {
-    /// Its name.
     pub name: OsString,
     /// What it is (a link inside the root counts as what it leads to).
     pub kind: EntryKind,
-    /// Its stamp.
     pub stamp: FileStamp,
     /// What it is itself: a link, if it is one.
     pub print: Fingerprint,

@@ -10,8 +10,7 @@
 //! that no state of a live session was ever seen.
 
 use std::collections::HashSet;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
 
 use model::conversation::{ConversationEntry, ConversationRole};
 use model::program::AgentProgram;
@@ -20,13 +19,13 @@ use model::sighting::{TokenUsage, TranscriptDigest, TurnState, shorten_title};
 use model::time::Time;
 use rusqlite::{Connection, Row};
 
+use crate::database::{SessionRow, SessionRows};
 use crate::files::{EntryKind, ReadError};
 use crate::skim::{self, BrokenJson, JsonValue};
 use crate::{
     Adapter, AgentProfile, EnvLookup, ExtraFileKind, Opening, Survey, TranscriptSource, database,
 };
 
-/// Goose.
 #[derive(Debug)]
 pub(crate) struct Goose;
 
@@ -79,7 +78,7 @@ impl Adapter for Goose {
         let root = survey.root_path();
         let directory = root.join("sessions");
         let path = directory.join("sessions.db");
-        match read_database(&root, &path) {
+        match database::list_session_rows::<GooseDatabase>(&root, &path, DATABASE) {
             Ok(sessions) => survey.ready.extend(sessions),
             Err(error) => survey.note_problem(&path, &error),
         }
@@ -112,12 +111,7 @@ impl Adapter for Goose {
             reading.digest.damage.oversized = end.oversized;
             return Ok(reading.digest);
         }
-        let connection = database::open_read_only(&source.root, &source.path)?;
-        let store = Store::new(&connection)?;
-        let mut statement = store.select_sessions("where id = ?1")?;
-        let mut rows = statement.query([&source.id])?;
-        let row = rows.next()?.ok_or_else(|| ReadError::unknown_format("no such session"))?;
-        Ok(store.read_session(row)?.1)
+        database::read_session_row::<GooseDatabase>(source)
     }
 
     /// Positions in the database are the messages' own numbers.
@@ -137,7 +131,8 @@ impl Adapter for Goose {
         }
         let connection = database::open_read_only(&source.root, &source.path)?;
         let mut position = from;
-        Store::new(&connection)?.each_message(&source.id, from, |number, message| {
+        let store = GooseDatabase::check_schema(&connection)?;
+        store.each_message(&connection, &source.id, from, |number, message| {
             position = number;
             if let Some(Ok(message)) = message {
                 message.emit_entries(say);
@@ -147,25 +142,8 @@ impl Adapter for Goose {
     }
 }
 
-fn read_database(
-    root: &Arc<Path>,
-    path: &Path,
-) -> Result<Vec<(TranscriptSource, TranscriptDigest)>, ReadError> {
-    database::list_sessions(root, path, DATABASE, |connection| {
-        let store = Store::new(connection)?;
-        let mut statement = store.select_sessions("order by created_at, id")?;
-        let mut rows = statement.query([])?;
-        let mut sessions = Vec::new();
-        while let Some(row) = rows.next()? {
-            sessions.push(store.read_session(row)?);
-        }
-        Ok(sessions)
-    })
-}
-
 /// A database whose schema is known.
-struct Store<'a> {
-    connection: &'a Connection,
+struct GooseDatabase {
     sessions: Vec<String>,
     messages: Vec<String>,
 }
@@ -174,22 +152,26 @@ const SESSION_COLUMNS: &str = "id working_dir name description user_set_name cre
     model_config_json parent_session_id accumulated_cost accumulated_input_tokens \
     accumulated_output_tokens accumulated_cache_read_tokens accumulated_cache_write_tokens";
 
-impl<'a> Store<'a> {
-    fn new(connection: &'a Connection) -> Result<Self, ReadError> {
+impl SessionRows for GooseDatabase {
+    const ORDER: &'static str = "order by created_at, id";
+
+    fn check_schema(connection: &Connection) -> Result<Self, ReadError> {
         let required = ["id", "working_dir", "created_at", "updated_at"];
         let sessions = database::table_columns(connection, "sessions", &required)?;
         let required = ["id", "session_id", "role", "content_json", "created_timestamp"];
         let messages = database::table_columns(connection, "messages", &required)?;
-        Ok(Self { connection, sessions, messages })
+        Ok(Self { sessions, messages })
     }
 
-    fn select_sessions(&self, which: &str) -> Result<rusqlite::Statement<'a>, ReadError> {
-        let list = database::select_list(&self.sessions, SESSION_COLUMNS);
-        Ok(self.connection.prepare(&format!("select {list} from sessions {which}"))?)
+    fn session_columns(&self) -> String {
+        database::select_list(&self.sessions, SESSION_COLUMNS)
     }
 
-    /// The id of a session, what its rows say, and how many bytes its messages have.
-    fn read_session(&self, row: &Row<'_>) -> Result<(String, TranscriptDigest, u64), ReadError> {
+    fn read_session(
+        &self,
+        connection: &Connection,
+        row: &Row<'_>,
+    ) -> Result<SessionRow, ReadError> {
         // Columns of an unexpected type are read as absent: the rest of the row still counts.
         let text = |index| row.get::<_, String>(index).ok().filter(|text| !text.is_empty());
         let count = |index| row.get::<_, i64>(index).ok().and_then(|n| u64::try_from(n).ok());
@@ -222,7 +204,7 @@ impl<'a> Store<'a> {
             .and_then(|created| parse_time(&created))
             .into_iter()
             .for_each(|at| digest.widen_span(at));
-        let bytes = self.each_message(&id, 0, |_, message| match message {
+        let bytes = self.each_message(connection, &id, 0, |_, message| match message {
             Some(Ok(message)) => reading.read_message(&message),
             Some(Err(BrokenJson)) => reading.digest.damage.broken += 1,
             None => reading.digest.damage.oversized += 1,
@@ -233,16 +215,19 @@ impl<'a> Store<'a> {
         }
         Ok((id, reading.digest, bytes))
     }
+}
 
+impl GooseDatabase {
     /// Hands out the messages of a session after number `after`; `None` is one that is too large.
     fn each_message(
         &self,
+        connection: &Connection,
         session: &str,
         after: u64,
         mut each: impl FnMut(u64, Option<Result<Message<'_>, BrokenJson>>),
     ) -> Result<u64, ReadError> {
         let metadata = database::select_list(&self.messages, "metadata_json");
-        let mut statement = self.connection.prepare_cached(&format!(
+        let mut statement = connection.prepare_cached(&format!(
             "select id, role, created_timestamp, {}, {metadata} from messages \
              where session_id = ?1 and id > ?2 order by id",
             database::bounded_column("content_json"),

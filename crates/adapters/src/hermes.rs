@@ -7,8 +7,7 @@
 //! Traps: a cost of zero means that no price is known (`cost_status` says `unknown`); messages that
 //! were rewound stay, with `active` 0.
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
 
 use model::conversation::{ConversationEntry, ConversationRole};
 use model::program::AgentProgram;
@@ -17,11 +16,11 @@ use model::sighting::{TokenUsage, TranscriptDigest, TurnState, shorten_title};
 use model::time::Time;
 use rusqlite::{Connection, Row};
 
+use crate::database::{SessionRow, SessionRows};
 use crate::files::ReadError;
 use crate::skim::JsonValue;
 use crate::{Adapter, AgentProfile, EnvLookup, Opening, Survey, TranscriptSource, database};
 
-/// Hermes Agent.
 #[derive(Debug)]
 pub(crate) struct Hermes;
 
@@ -112,19 +111,14 @@ impl Adapter for Hermes {
     fn survey_root(&self, survey: &mut Survey) {
         let root = survey.root_path();
         let path = root.join("state.db");
-        match read_database(&root, &path) {
+        match database::list_session_rows::<HermesDatabase>(&root, &path, FORMAT) {
             Ok(sessions) => survey.ready.extend(sessions),
             Err(error) => survey.note_problem(&path, &error),
         }
     }
 
     fn read_digest(&self, source: &TranscriptSource) -> Result<TranscriptDigest, ReadError> {
-        let connection = database::open_read_only(&source.root, &source.path)?;
-        let store = HermesDatabase::new(&connection)?;
-        let mut statement = store.select_sessions("where id = ?1")?;
-        let mut rows = statement.query([&source.id])?;
-        let row = rows.next()?.ok_or_else(|| ReadError::unknown_format("no such session"))?;
-        Ok(store.read_session(row)?.1)
+        database::read_session_row::<HermesDatabase>(source)
     }
 
     /// Positions are the numbers of the messages' rows.
@@ -136,7 +130,8 @@ impl Adapter for Hermes {
     ) -> Result<u64, ReadError> {
         let connection = database::open_read_only(&source.root, &source.path)?;
         let mut position = from;
-        HermesDatabase::new(&connection)?.each_message(&source.id, from, |message| {
+        let store = HermesDatabase::check_schema(&connection)?;
+        store.each_message(&connection, &source.id, from, |message| {
             position = message.number;
             message.emit_entries(say);
         })?;
@@ -144,48 +139,35 @@ impl Adapter for Hermes {
     }
 }
 
-fn read_database(
-    root: &Arc<Path>,
-    path: &Path,
-) -> Result<Vec<(TranscriptSource, TranscriptDigest)>, ReadError> {
-    database::list_sessions(root, path, FORMAT, |connection| {
-        let store = HermesDatabase::new(connection)?;
-        let mut statement = store.select_sessions("order by started_at, id")?;
-        let mut rows = statement.query([])?;
-        let mut sessions = Vec::new();
-        while let Some(row) = rows.next()? {
-            sessions.push(store.read_session(row)?);
-        }
-        Ok(sessions)
-    })
-}
-
 /// A database whose schema is known.
-struct HermesDatabase<'a> {
-    connection: &'a Connection,
+struct HermesDatabase {
     columns: Vec<String>,
     messages: Vec<String>,
 }
 
-impl<'a> HermesDatabase<'a> {
-    fn new(connection: &'a Connection) -> Result<Self, ReadError> {
+impl SessionRows for HermesDatabase {
+    const ORDER: &'static str = "order by started_at, id";
+
+    fn check_schema(connection: &Connection) -> Result<Self, ReadError> {
         let required = ["id", "started_at", "ended_at", "model", "cwd"];
         let columns = database::table_columns(connection, "sessions", &required)?;
         let required = ["id", "session_id", "role", "content", "timestamp"];
         let messages = database::table_columns(connection, "messages", &required)?;
-        Ok(Self { connection, columns, messages })
+        Ok(Self { columns, messages })
     }
 
-    fn select_sessions(&self, which: &str) -> Result<rusqlite::Statement<'a>, ReadError> {
+    fn session_columns(&self) -> String {
         let wanted = "id parent_session_id title cwd git_branch model started_at ended_at \
             input_tokens output_tokens cache_read_tokens cache_write_tokens \
             actual_cost_usd estimated_cost_usd display_name";
-        let list = database::select_list(&self.columns, wanted);
-        Ok(self.connection.prepare(&format!("select {list} from sessions {which}"))?)
+        database::select_list(&self.columns, wanted)
     }
 
-    /// The id of a session, what its rows say, and how many bytes its messages have.
-    fn read_session(&self, row: &Row<'_>) -> Result<(String, TranscriptDigest, u64), ReadError> {
+    fn read_session(
+        &self,
+        connection: &Connection,
+        row: &Row<'_>,
+    ) -> Result<SessionRow, ReadError> {
         // Columns of an unexpected type are read as absent: the rest of the row still counts.
         let text = |index| row.get::<_, String>(index).ok().filter(|text| !text.is_empty());
         let count = |index| {
@@ -204,7 +186,7 @@ impl<'a> HermesDatabase<'a> {
             ..TranscriptDigest::default()
         };
         seconds_at(row, 6).into_iter().for_each(|at| digest.widen_span(at));
-        let bytes = self.each_message(&id, 0, |message| message.add_to(&mut digest))?;
+        let bytes = self.each_message(connection, &id, 0, |message| message.add_to(&mut digest))?;
         // The model that was asked is known before the first answer.
         if let Some(model) = text(5).filter(|_| digest.turns > 0) {
             digest.note_model(&model);
@@ -223,10 +205,13 @@ impl<'a> HermesDatabase<'a> {
         }
         Ok((id, digest, bytes))
     }
+}
 
+impl HermesDatabase {
     /// Hands out the messages of a session after row `after`; one that is too large has no text.
     fn each_message(
         &self,
+        connection: &Connection,
         session: &str,
         after: u64,
         mut each: impl FnMut(HermesMessage),
@@ -237,7 +222,7 @@ impl<'a> HermesDatabase<'a> {
             true => database::bounded_column(name),
             false => "null".to_owned(),
         };
-        let mut statement = self.connection.prepare_cached(&format!(
+        let mut statement = connection.prepare_cached(&format!(
             "select id, role, timestamp, {}, {}, {}, octet_length(content) > 0 and {} is null \
              from messages where session_id = ?1 and id > ?2 {active} order by id",
             wanted("finish_reason"),

@@ -15,7 +15,6 @@ use crate::files::ReadError;
 use crate::opencode::{self, OpenCode};
 use crate::{Adapter, AgentProfile, EnvLookup, Opening, Survey, TranscriptSource};
 
-/// Kilo Code.
 #[derive(Debug)]
 pub(crate) struct Kilo;
 

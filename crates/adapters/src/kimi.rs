@@ -26,7 +26,6 @@ use crate::{
     TranscriptSource, files,
 };
 
-/// Kimi Code.
 #[derive(Debug)]
 pub(crate) struct Kimi;
 

@@ -176,7 +176,12 @@ pub trait Adapter: Sync + std::fmt::Debug {
         source: &TranscriptSource,
         from: u64,
         say: &mut dyn FnMut(ConversationEntry),
-    ) -> Result<u64, ReadError>;
+    ) -> Result<u64, ReadError> {
+        match self.line_conversation() {
+            Some(converse) => Ok(source.each_line(from, |line| converse(line, say))?.offset),
+            None => Err(ReadError::unknown_format("how its conversation is read is not known")),
+        }
+    }
 }
 
 /// Tells the entries of one line of a transcript.
@@ -229,9 +234,11 @@ pub struct Opening {
     pub leaves_lock_behind: bool,
     /// A server of the agent has every session of its store.
     pub server_has_all: bool,
-    /// Whoever writes a session holds its lock or file. A run that holds neither is the window of a
+    /// The writer of a session holds its lock or file. A run that holds neither is the window of a
     /// server, or has only just begun: that something was written since says nothing about it.
     pub holds_what_it_writes: bool,
+    /// A run writes to the files of earlier sessions, too: of a session only its own records tell that it is at work.
+    pub writes_others_files: bool,
 }
 
 impl Opening {
@@ -241,6 +248,7 @@ impl Opening {
         leaves_lock_behind: false,
         server_has_all: false,
         holds_what_it_writes: false,
+        writes_others_files: false,
     };
     /// Any of its sessions. Also for agents of which it is not known.
     pub const ANYWHERE: Self = Self { beyond_directory: true, ..Self::IN_DIRECTORY };
@@ -279,7 +287,6 @@ pub struct TranscriptSource {
 pub struct ExtraFile {
     /// The file or directory.
     pub path: PathBuf,
-    /// Its size.
     pub bytes: u64,
     /// What was seen there. A link, if it is one.
     pub print: Fingerprint,
@@ -303,7 +310,6 @@ pub enum ExtraFileKind {
 /// Something that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SurveyProblem {
-    /// What.
     pub path: PathBuf,
     /// Why, and where it helps what to do.
     pub reason: String,
@@ -375,7 +381,7 @@ impl Survey {
         good
     }
 
-    /// Every entry of a directory, whatever it is: for registrations, where one that cannot be read
+    /// Every entry of a directory, of any kind: for registrations, where one that cannot be read
     /// still says that there may be a process. Reading it finds out what is wrong with it.
     pub fn list_all(&mut self, path: &Path) -> Vec<files::DirEntry> {
         match files::list_directory(&self.root, path) {

@@ -31,7 +31,6 @@ mod files;
 
 use events::OpenClawReading;
 
-/// OpenClaw.
 #[derive(Debug)]
 pub(crate) struct OpenClaw;
 
@@ -171,7 +170,6 @@ impl Adapter for OpenClaw {
 /// A key of an agent's database, and the session behind it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionNode {
-    /// The key.
     pub key: String,
     /// The session behind it now.
     pub session: String,
@@ -448,7 +446,7 @@ fn survey_leases(survey: &mut Survey, stores: &[(&str, PathBuf)]) {
         Ok(leases) => survey.registrations.extend(leases),
         Err(error) if error.is_absent() => {}
         Err(error) => {
-            // Somebody may have any of them open, and who that is cannot be read.
+            // Any of them may be open, in a process that cannot be read.
             survey.note_problem(&path, &error);
             let unknown = |(_, store): &(&str, PathBuf)| {
                 lease_registration(&path, store.clone(), Identity::recorded_by_agent(None))

@@ -29,7 +29,6 @@ mod telling;
 use store::{OpenCodeDatabase, OpenCodeSessionRow};
 use telling::OpenCodeConversation;
 
-/// OpenCode.
 #[derive(Debug)]
 pub(crate) struct OpenCode;
 
@@ -85,7 +84,10 @@ static OPENCODE_CONTROL: AgentControl = AgentControl {
         id_field: "sessionID",
     }),
     command_characters: "/",
+    // The first one asks whether it is meant.
+    interrupt_keys: &["Escape", "Escape"],
     quit_keys: &["Ctrl+c"],
+    composer_words: Some("Ask anything"),
     permission_channel: PermissionChannel::Server,
     ..AgentControl::TERMINAL_ONLY
 };

@@ -27,7 +27,6 @@ use crate::{
     TranscriptSource,
 };
 
-/// Pi.
 #[derive(Debug)]
 pub(crate) struct Pi;
 
@@ -162,15 +161,6 @@ impl Adapter for Pi {
 
     fn line_conversation(&self) -> Option<LineConversation> {
         Some(converse_line)
-    }
-
-    fn read_conversation(
-        &self,
-        source: &TranscriptSource,
-        from: u64,
-        say: &mut dyn FnMut(ConversationEntry),
-    ) -> Result<u64, ReadError> {
-        Ok(source.each_line(from, |line| converse_line(line, say))?.offset)
     }
 }
 

@@ -30,7 +30,6 @@ use crate::{
 
 mod registrations;
 
-/// Qwen Code.
 #[derive(Debug)]
 pub(crate) struct Qwen;
 
@@ -161,15 +160,6 @@ impl Adapter for Qwen {
 
     fn line_conversation(&self) -> Option<LineConversation> {
         Some(converse_line)
-    }
-
-    fn read_conversation(
-        &self,
-        source: &TranscriptSource,
-        from: u64,
-        say: &mut dyn FnMut(ConversationEntry),
-    ) -> Result<u64, ReadError> {
-        Ok(source.each_line(from, |line| converse_line(line, say))?.offset)
     }
 }
 

@@ -214,7 +214,6 @@ impl<'a> JsonValue<'a> {
         })
     }
 
-    /// The number.
     pub fn as_f64(self) -> Option<f64> {
         let first = *self.0.first()?;
         if !(first == b'-' || first.is_ascii_digit()) {

@@ -5,7 +5,7 @@
 //! it (its entries are in `chunks/`, named by what they hold), and whose journal has everything since.
 //! A checkpoint folds the journal into a new generation: an empty journal is what a session at rest has.
 //!
-//! Whoever runs a session holds a lock on `logs/session/active/<id>.lock`, and `<id>.lock.json` beside
+//! The process that runs a session holds a lock on `logs/session/active/<id>.lock`, and `<id>.lock.json` beside
 //! it has the pid of the interface's server process. Both go with the session's end.
 //!
 //! A question to a person is a `callback_registered` without its `callback_resolved`.
@@ -28,7 +28,6 @@ use crate::files::{EntryKind, ReadError};
 use crate::skim::JsonValue;
 use crate::{Adapter, AgentProfile, EnvLookup, Opening, Survey, TranscriptSource, files};
 
-/// Mistral Vibe.
 #[derive(Debug)]
 pub(crate) struct Vibe;
 
@@ -327,7 +326,7 @@ impl Projection {
                 let title = text(&["routing", "title"]).or_else(|| text(&["kind"]));
                 self.questions.push((id, title));
             }
-            // Resolved, cancelled, expired: whatever else is said of it, it is not open any more.
+            // Resolved, cancelled, expired: in each case it is no longer open.
             other if other.starts_with("callback_") => {
                 let id = text(&["callback_id"]).unwrap_or_default();
                 self.questions.retain(|(open, _)| *open != id);

@@ -53,12 +53,16 @@ fn adding_an_adapter_touches_one_existing_file() {
         }
     }
     assert!(sources.len() > 100, "{sources:?}");
+    // A module of tests may have a file of its own.
+    sources.retain(|path| !path.file_stem().unwrap().to_string_lossy().ends_with("tests"));
     for path in sources {
         let text = std::fs::read_to_string(&path).unwrap();
         let text = text.split("#[cfg(test)]").next().unwrap();
         for adapter in ALL_ADAPTERS {
             let id = adapter.agent_profile().id;
-            let named = id != "openclaw" && text.contains(&format!("\"{id}\""));
+            // The store has a table of that name.
+            let is_table = id == "cursor" && path.ends_with("store/src/state/cursors.rs");
+            let named = id != "openclaw" && !is_table && text.contains(&format!("\"{id}\""));
             assert!(!named, "{} knows {id}", path.display());
         }
     }

@@ -86,7 +86,12 @@ fn hooks_section(hooks: &AgentHooks) -> String {
 fn doubts(adapter: &dyn Adapter) -> Vec<String> {
     let profile = adapter.agent_profile();
     let mut doubts = Vec::new();
-    if profile.certainty != FormatCertainty::Lab {
+    if profile.certainty == FormatCertainty::Lab {
+        doubts.push(
+            "Versions other than those named above were not seen: whatever does not fit is reported as incomplete."
+                .to_owned(),
+        );
+    } else {
         doubts.push(
             "Its formats were read from its documentation or sources and not seen with the real program: whatever does not \
              fit is reported as incomplete."
@@ -96,6 +101,16 @@ fn doubts(adapter: &dyn Adapter) -> Vec<String> {
     if profile.hooks.is_none() {
         doubts.push(
             "It has no hooks that ostler could use: turns are read from its files, and its end is noticed when somebody looks."
+                .to_owned(),
+        );
+    }
+    let tells_of_waiting = |hooks: &AgentHooks| {
+        let waits = [HookMeaning::Is(HookHappening::Waiting), HookMeaning::Notification];
+        hooks.events.iter().any(|(_, meaning)| waits.contains(meaning))
+    };
+    if profile.hooks.is_some_and(|hooks| !tells_of_waiting(hooks)) {
+        doubts.push(
+            "Its hooks do not tell that it waits for you: that is read from its files, as far as they say so."
                 .to_owned(),
         );
     }
@@ -154,11 +169,8 @@ fn render_page(adapter: &dyn Adapter) -> String {
         page.push_str(&hooks_section(hooks));
         page.push('\n');
     }
-    let doubts = doubts(adapter);
-    if !doubts.is_empty() {
-        page.push_str("## What is not known\n\n");
-        doubts.iter().for_each(|doubt| page.push_str(&format!("- {doubt}\n")));
-    }
+    page.push_str("## What is not known\n\n");
+    doubts(adapter).iter().for_each(|doubt| page.push_str(&format!("- {doubt}\n")));
     format!("{}\n", page.trim_end())
 }
 

@@ -10,7 +10,6 @@ pub enum AddressError {
     /// Nothing fits.
     #[error("no session `{0}`")]
     NotFound(String),
-    /// Several fit.
     #[error("`{text}` could mean {} sessions", .candidates.len())]
     Ambiguous {
         /// What was typed.
@@ -25,7 +24,6 @@ pub enum AddressError {
 pub struct SessionHandle<'a> {
     /// Its agent, or `terminal`; empty where all are of one kind.
     pub agent: &'a str,
-    /// Its id.
     pub id: &'a str,
     /// The name that a person gave it.
     pub name: Option<&'a str>,

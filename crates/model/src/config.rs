@@ -39,7 +39,7 @@ pub struct Retention {
     pub temps: Duration,
     /// What agents set aside, if it is to be collected.
     pub archives: Duration,
-    /// Worktrees in which nobody works any more, if they are to be collected.
+    /// Worktrees without a live session, if they are to be collected.
     pub worktrees: Duration,
     /// Agents' transcripts, if they are to be collected; for ever by default.
     pub transcripts: Option<Duration>,

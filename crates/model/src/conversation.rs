@@ -5,13 +5,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::time::Time;
 
-/// Who speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ConversationRole {
-    /// The person.
     User,
-    /// The agent.
     Assistant,
     /// The agent calls a tool.
     Tool,
@@ -28,7 +25,6 @@ pub struct ConversationEntry {
     /// When, where the transcript says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<Time>,
-    /// Who.
     pub role: ConversationRole,
     /// The name of the tool.
     #[serde(skip_serializing_if = "Option::is_none")]

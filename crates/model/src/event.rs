@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 use crate::identity::Identity;
 use crate::time::Time;
 
-/// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum HookHappening {
@@ -62,7 +61,6 @@ impl HookHappening {
 pub struct HookEvent {
     /// The agent's own session id.
     pub session: String,
-    /// What happened.
     pub happening: HookHappening,
     /// The sub-agent it happened to, if it was not the session itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -70,7 +68,6 @@ pub struct HookEvent {
     /// The agent's directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
-    /// Its transcript.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transcript: Option<String>,
     /// What was asked, at the start of a turn.
@@ -82,7 +79,6 @@ pub struct HookEvent {
     /// Why: the reason of an end, the tool, the source of a start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
-    /// The model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
 }
@@ -145,7 +141,7 @@ impl HookReport {
         serde_json::from_slice(line).ok()
     }
 
-    /// The line, between two line breaks: one before it keeps a torn line of somebody else apart
+    /// The line, between two line breaks: one before it keeps a torn line of another writer apart
     /// from this one. Texts are shortened until it is no longer than [`Self::MAX_LINE_BYTES`].
     pub fn to_line(&self) -> Option<Vec<u8>> {
         let mut report = self.clone();

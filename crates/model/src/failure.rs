@@ -17,7 +17,7 @@ pub enum FailureKind {
     Read,
     /// A file could not be written.
     Write,
-    /// It was passed on to somebody else, whose answer is not known.
+    /// It was passed on to another process, whose answer is not known.
     MayHaveApplied,
 }
 
@@ -25,10 +25,8 @@ pub enum FailureKind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
-    /// What kind.
     pub kind: FailureKind,
     /// The thing and the reason.
     pub message: String,
-    /// The remedy.
     pub hint: String,
 }

@@ -49,7 +49,6 @@ enum FilterTest {
     Model(String),
     Since(Time),
     Tokens(NumberTest),
-    /// In dollars.
     Cost(NumberTest),
 }
 

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::hosted::wire::AttachParams;
 use crate::webhook::WebhookRecord;
 use crate::wire::FleetLevel;
 use crate::wire::fleet_order::{OrderArguments, OrderedRunResult};
@@ -21,9 +22,7 @@ pub const HELPER_PROTOCOL: u32 = 1;
 pub struct HelperRequest {
     /// The version of what is said between the two.
     pub protocol: u32,
-    /// ostler's state.
     pub home: PathBuf,
-    /// ostler's caches.
     pub cache: PathBuf,
     /// What is wanted.
     pub ask: HelperAsk,
@@ -38,10 +37,11 @@ pub enum HelperAsk {
     /// To send events to webhooks until the input ends.
     WebhookSender(DaemonPlace),
     /// Something about the fleet.
-    Fleet {
-        /// What.
-        what: FleetAsk,
-    },
+    Fleet { what: FleetAsk },
+    /// To tell every change in the fleet, one on a line, until the input ends.
+    FleetFollow,
+    /// To join a terminal of a member: frames both ways until the input ends.
+    FleetView(Box<ViewRequest>),
     /// To be this home's link to its hub until the input ends.
     FleetLink {
         /// Where the daemon listens.
@@ -70,7 +70,6 @@ pub enum FleetAsk {
     Hub,
     /// To ask to be a member.
     Join {
-        /// The name.
         name: String,
         /// What to be as an operator.
         level: FleetLevel,
@@ -87,7 +86,6 @@ pub enum FleetAsk {
     JoinBySsh {
         /// The hub, as ssh names it.
         target: String,
-        /// The name.
         name: String,
         /// What to be as an operator.
         level: FleetLevel,
@@ -104,7 +102,6 @@ pub enum FleetAsk {
         /// How long its first lease is waited for.
         wait_ms: u64,
     },
-    /// To leave.
     Leave,
     /// To remove a member.
     Evict {
@@ -115,7 +112,6 @@ pub enum FleetAsk {
     Operators,
     /// To change an operator's level.
     SetOperator {
-        /// The name.
         name: String,
         /// The level; `None` removes the operator.
         level: Option<FleetLevel>,
@@ -166,13 +162,36 @@ pub struct OrderRequest {
     pub ssh: BTreeMap<String, String>,
 }
 
+/// A terminal of a member that is to be joined.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ViewRequest {
+    /// Which member, by name.
+    pub host: String,
+    /// Which terminal there.
+    pub terminal: String,
+    /// How it is joined.
+    pub params: AttachParams,
+    /// How long the hub is waited for.
+    pub timeout_ms: u64,
+}
+
+/// What the daemon is asked for by its link: a terminal for an operator.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TerminalVisit {
+    /// Which terminal.
+    pub terminal: String,
+    /// How it is joined.
+    pub params: AttachParams,
+}
+
 /// How an order goes to a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum OrderWay {
     /// Through the hub.
     Hub,
-    /// Through ssh.
     Ssh,
 }
 
@@ -190,7 +209,6 @@ impl OrderWay {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OrderReport {
-    /// Which member.
     pub member: String,
     /// The order's id there.
     pub id: String,
@@ -233,7 +251,6 @@ impl Default for FleetSettings {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DaemonPlace {
-    /// Its socket.
     pub socket: PathBuf,
     /// Which home it serves.
     pub home_id: String,
@@ -275,11 +292,9 @@ pub enum HelperFailureKind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub struct HelperFailure {
-    /// What kind.
     pub kind: HelperFailureKind,
     /// The thing and the reason.
     pub message: String,
-    /// The remedy.
     pub hint: String,
 }
 

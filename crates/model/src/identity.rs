@@ -34,7 +34,6 @@ pub enum MachineId {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum IdentityRecorder {
-    /// ostler.
     #[default]
     Ostler,
     /// An agent, in a file of its own.

@@ -29,7 +29,6 @@ pub struct AgentLaunch {
     pub session: String,
     /// The directory that it was started in.
     pub cwd: String,
-    /// When.
     pub at: Time,
     /// How long this is kept after the process is gone.
     pub ttl_ms: u64,
@@ -42,7 +41,6 @@ pub enum LaunchFate {
     Due(Duration),
     /// It stays a while yet: its process has been gone for so long.
     Young(Duration),
-    /// It stays.
     Stays(Refusal),
 }
 

@@ -161,7 +161,6 @@ pub struct Observer {
     pub in_initial_pid_ns: bool,
     /// Whether our time namespace is the initial one, in which other tools count ticks.
     pub in_initial_time_ns: bool,
-    /// Our user.
     pub uid: u32,
     /// Whether the process table hides other users' processes.
     pub hides_pids: bool,
@@ -170,7 +169,7 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// Whether "nobody is there" would be an observation. From inside another pid namespace, under
+    /// Whether "no such process" would be an observation. From inside another pid namespace, under
     /// hidepid or without a process table it is not.
     pub const fn sees_every_process(&self) -> bool {
         self.introspects && self.in_initial_pid_ns && !self.hides_pids
@@ -196,7 +195,7 @@ pub struct WallClock {
     /// The earliest such reading of this boot.
     pub earliest_boot: Option<Time>,
     /// The time since boot from which on the clock is known not to have been set. `None` when
-    /// nobody has kept a reading.
+    /// no reading was kept.
     pub steady_since: Option<Duration>,
 }
 
@@ -260,7 +259,6 @@ pub enum PidLookup {
     Unreadable,
     /// The number names a thread of another process.
     Thread,
-    /// A process.
     Process(SeenProcess),
 }
 
@@ -427,7 +425,7 @@ fn judge_boot(recorded: &Identity, observer: &Observer) -> Result<BootSeen, Live
         };
     }
     if let (Some(BootId::Id(theirs)), Some(ours)) = (&recorded.boot, &observer.boot_id) {
-        // A boot id is unique, whatever the machine is called.
+        // A boot id is unique, across all machines.
         return match machine {
             _ if theirs == ours => Ok(BootSeen::This),
             SameMachine::Yes => Err(Liveness::Dead(Death::Rebooted)),

@@ -31,7 +31,6 @@ impl MetricKind {
     }
 }
 
-/// One value.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MetricSample {
@@ -41,7 +40,6 @@ pub struct MetricSample {
     /// Names and values.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<(&'static str, String)>,
-    /// The value.
     pub value: f64,
 }
 
@@ -49,13 +47,10 @@ pub struct MetricSample {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MetricFamily {
-    /// The name.
     pub name: &'static str,
     /// What it means.
     pub help: &'static str,
-    /// What kind.
     pub kind: MetricKind,
-    /// The values.
     pub samples: Vec<MetricSample>,
 }
 

@@ -19,9 +19,7 @@ pub struct KeptTab {
     pub token_hash: String,
     /// What it may do.
     pub right: String,
-    /// Since when.
     pub since: Time,
-    /// Until when.
     pub until: Time,
 }
 
@@ -55,9 +53,7 @@ impl PageAct {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PageNote {
-    /// The tab.
     pub by: String,
-    /// What.
     pub act: PageAct,
     /// The agent, or `terminal`; `ostler` where no session is meant.
     pub agent: String,

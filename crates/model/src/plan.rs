@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 pub use crate::refusal::Refusal;
 use crate::time::Time;
 
-/// How the names begin that only the reaper uses, for things between their place and the trash. Whoever
+/// How the names begin that only the reaper uses, for things between their place and the trash. A process that
 /// looks for sessions passes them over.
 pub const PRIVATE_PREFIX: &str = ".ostler-";
 
@@ -24,7 +24,7 @@ pub enum RemovableKind {
     Spill,
     /// A copy in the vault.
     VaultCopy,
-    /// A socket that nobody listens on.
+    /// A socket without a listener.
     Socket,
     /// A file that was being written when its writer died.
     Temporary,
@@ -49,7 +49,6 @@ pub enum RemovableKind {
 }
 
 impl RemovableKind {
-    /// In words.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::HostedSession => "terminal",
@@ -75,13 +74,11 @@ impl RemovableKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Fingerprint {
-    /// The device.
     pub dev: u64,
     /// The number of the file on it.
     pub ino: u64,
     /// File, directory or link.
     pub form: FileForm,
-    /// Permission bits.
     pub mode: u32,
     /// Whose it is.
     pub uid: u32,
@@ -98,7 +95,7 @@ impl Fingerprint {
     }
 
     /// Whether it is the same file with the same content, as far as the system can tell. A directory
-    /// is the same while it is the same one: what is in it is asked of whoever planned.
+    /// is the same while it is the same one: what is in it is asked of the planner.
     pub fn is_same(&self, now: &Self) -> bool {
         match self.form {
             FileForm::Directory => (self.dev, self.ino, self.form) == (now.dev, now.ino, now.form),
@@ -113,7 +110,6 @@ impl Fingerprint {
 pub enum FileForm {
     /// A regular file.
     File,
-    /// A directory.
     Directory,
     /// A symbolic link.
     Link,

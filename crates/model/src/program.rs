@@ -37,7 +37,32 @@ const MAX_COMM_BYTES: usize = 15;
 const INTERPRETERS: [&str; 9] =
     ["node", "nodejs", "bun", "deno", "tsx", "python", "python3", "ruby", "MainThread"];
 
+/// Where the system keeps programs, each under the name that it is called by.
+const SYSTEM_DIRECTORIES: [&str; 4] = ["/usr/bin/", "/usr/sbin/", "/bin/", "/sbin/"];
+
+/// How the names of system programs begin that run other programs in their own process: interpreters in all their
+/// versions, emulators, loaders, launchers.
+const CARRIERS: [&str; 24] = [
+    "box64", "bun", "bwrap", "deno", "electron", "fex", "java", "ld", "mise", "node", "npm", "npx",
+    "perl", "php", "proot", "pypy", "python", "qemu", "ruby", "snap", "tsx", "uv", "volta", "wine",
+];
+
 impl AgentProgram {
+    /// Whether the executable alone says that a process is not this agent, whatever it calls itself: a shell,
+    /// or a program of the system whose own name has nothing of the agent's in it. So its arguments
+    /// need not be read.
+    pub fn rules_out_exe(&self, exe: &str) -> bool {
+        let base = base_name(exe);
+        if self.is_named(exe) || self.is_packaged(exe) || is_interpreter(base) {
+            return false;
+        }
+        let is_system =
+            || SYSTEM_DIRECTORIES.iter().any(|place| exe.strip_prefix(place) == Some(base));
+        let carries = || CARRIERS.iter().any(|carrier| base.starts_with(carrier));
+        let is_related = || self.names.iter().any(|name| base.contains(name));
+        is_shell(base) || (is_system() && !carries() && !is_related())
+    }
+
     /// Whether a process that looks like this is this agent, and one that can have a session.
     pub fn matches(&self, seen: &ProcessAppearance) -> bool {
         self.find_agent_argument(seen).is_some_and(|own| !begins_with_any(seen, own, self.helpers))
@@ -181,6 +206,47 @@ mod tests {
             seen("claude", "/x/bin/claude", &["claude", "server"]),
         ] {
             assert!(CLAUDE.matches(&process), "{process:?}");
+        }
+    }
+
+    #[test]
+    fn an_executable_rules_out_only_what_cannot_carry_an_agent() {
+        for other in
+            ["/usr/bin/sleep", "/usr/sbin/sshd", "/bin/cat", "/opt/x/bash", "/usr/bin/dash"]
+        {
+            assert!(CLAUDE.rules_out_exe(other), "{other}");
+        }
+        for possible in [
+            "/usr/bin/claude",
+            "/usr/bin/claude-code",
+            "/usr/bin/claude-2.1.325",
+            "/home/u/.local/share/claude/versions/2.1.325",
+            "/usr/bin/node",
+            "/usr/bin/node-22",
+            "/usr/bin/python3.13",
+            "/usr/bin/electron37",
+            "/usr/bin/ld.so",
+            "/usr/local/bin/sleep",
+            "/usr/lib/x/sleep",
+            "/usr/bin/vendor_perl/x",
+            "/tmp/sleep",
+            "",
+        ] {
+            assert!(!CLAUDE.rules_out_exe(possible), "{possible}");
+        }
+    }
+
+    /// A shell that calls itself something else is never an agent, so its arguments decide nothing.
+    #[test]
+    fn what_is_ruled_out_outside_of_the_system_is_no_match_anyway() {
+        for exe in ["/opt/x/bash", "/nix/store/x/bin/sh", "/usr/bin/zsh"] {
+            for title in ["claude", "/x/bin/claude", "-claude"] {
+                assert!(CLAUDE.rules_out_exe(exe));
+                assert!(
+                    !CLAUDE.matches(&seen("x", exe, &[title, "/x/bin/claude"])),
+                    "{exe} {title}"
+                );
+            }
         }
     }
 

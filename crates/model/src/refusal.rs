@@ -28,20 +28,14 @@ pub enum Refusal {
     /// It was written within the last ten minutes.
     JustWritten,
     /// Only another command may take it.
-    OnlyThrough {
-        /// Which.
-        command: String,
-    },
+    OnlyThrough { command: String },
     /// Not everything beside it could be read.
     ListedInPart {
         /// What could not, and why.
         why: String,
     },
     /// It is in use: its lock is held.
-    Busy {
-        /// By whom.
-        who: String,
-    },
+    Busy { who: String },
     /// It is not over.
     Active {
         /// What it is.
@@ -59,10 +53,7 @@ pub enum Refusal {
     /// It was asked to be kept.
     Kept,
     /// A person said that it is never to be collected.
-    Pinned {
-        /// Which session.
-        session: String,
-    },
+    Pinned { session: String },
     /// It is too young.
     Young,
     /// It leads out of the directory it should be in.
@@ -70,51 +61,27 @@ pub enum Refusal {
     /// It is no file, directory or link.
     Special,
     /// A file of it has another name elsewhere, and would be two files afterwards.
-    HardLinked {
-        /// Which.
-        path: String,
-    },
+    HardLinked { path: String },
     /// Something else is mounted there.
     Mounted,
     /// A process works there.
-    WorkedIn {
-        /// Which.
-        who: String,
-    },
+    WorkedIn { who: String },
     /// The worktree has changes that are not committed.
     Dirty,
     /// The worktree's branch is not merged.
-    Unmerged {
-        /// The branch.
-        branch: String,
-    },
+    Unmerged { branch: String },
     /// The worktree's commits are nowhere else.
-    Unpushed {
-        /// The branch.
-        branch: String,
-    },
+    Unpushed { branch: String },
     /// The worktree's repository has no remote, so that nothing is kept elsewhere.
-    NoRemote {
-        /// The branch.
-        branch: String,
-    },
-    /// Somebody locked the worktree.
+    NoRemote { branch: String },
+    /// The worktree is locked.
     Locked,
     /// It cannot be told whether it may go.
-    Unreadable {
-        /// Why.
-        why: String,
-    },
+    Unreadable { why: String },
     /// Something else has its name now.
-    NameTaken {
-        /// The name.
-        path: String,
-    },
+    NameTaken { path: String },
     /// The system does not let go of it.
-    Undeletable {
-        /// Why.
-        why: String,
-    },
+    Undeletable { why: String },
     /// There is no room to keep it in the trash.
     NoSpace,
     /// It lies on something that cannot be written to.
@@ -126,13 +93,9 @@ pub enum Refusal {
     /// What it was to replace is missing or broken: it may be all that there is.
     OnlyCopy,
     /// A copy of it could not be kept first.
-    NotCopied {
-        /// Why.
-        why: String,
-    },
+    NotCopied { why: String },
     /// A rule of access sessions keeps it.
     Access {
-        /// Which rule.
         code: SkipCode,
         /// In words: names of files and rules, never what a file says.
         detail: String,
@@ -334,7 +297,7 @@ pub enum SkipCode {
     ForeignNamespace,
     /// The clocks disagree, or a time lies in the future.
     Clock,
-    /// Somebody holds the session's lock.
+    /// The session's lock is held.
     Locked,
     /// Something changed between check and removal.
     Changed,
@@ -343,7 +306,6 @@ pub enum SkipCode {
 }
 
 impl SkipCode {
-    /// Every code.
     pub const ALL: [Self; 16] = [
         Self::AgentAlive,
         Self::NoAgentEnv,

@@ -20,7 +20,6 @@ pub enum SessionKind {
     Native,
     /// A terminal that ostler hosts.
     Hosted,
-    /// Lent credentials.
     Access,
 }
 
@@ -80,7 +79,6 @@ pub struct SessionOrigin {
 /// A transcript on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TranscriptFile {
-    /// Its path.
     pub path: PathBuf,
     /// Its identity on disk. For a store that holds many sessions, of the store.
     pub stamp: FileStamp,
@@ -95,9 +93,7 @@ pub struct TranscriptFile {
 pub struct Session {
     /// The agent's own id.
     pub id: String,
-    /// What kind.
     pub kind: SessionKind,
-    /// Which agent.
     pub agent: &'static str,
     /// What its transcript and registrations say. Boxed: thousands of sessions are moved and sorted.
     pub digest: Box<TranscriptDigest>,
@@ -118,12 +114,10 @@ pub struct Session {
 pub struct LinkedSession {
     /// Its agent, or `terminal`.
     pub agent: &'static str,
-    /// Its id.
     pub id: String,
 }
 
 impl Session {
-    /// Its name.
     pub fn session_name(&self) -> SessionName {
         SessionName::new(self.agent, &self.id)
     }
@@ -158,7 +152,6 @@ pub struct ProcessClaim {
     pub how: ClaimBasis,
     /// Whether that process is there.
     pub liveness: Liveness,
-    /// The process.
     pub identity: Identity,
     /// When it started, by the wall clock.
     pub started_at: Option<Time>,
@@ -182,7 +175,7 @@ pub struct SharedHold {
     /// How many conversations it holds.
     pub conversations: u32,
     /// How many processes of the agent could show this one: windows that hold nothing themselves, in its
-    /// directory. With none, nobody is attached.
+    /// directory. With none, no client is attached.
     pub windows: u32,
 }
 
@@ -233,7 +226,6 @@ pub enum Certainty {
 pub enum EvidenceSource {
     /// The agent's own files.
     Native,
-    /// A hook.
     Hook,
     /// The process table.
     Process,

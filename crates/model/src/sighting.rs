@@ -43,7 +43,6 @@ pub struct TranscriptDigest {
     pub cost_micro_usd: Option<u64>,
     /// Whether `cost_micro_usd` already covers the sub-agents of this session.
     pub cost_covers_subagents: bool,
-    /// User prompts.
     pub turns: u32,
     /// Where the last turn stands.
     pub turn: TurnState,
@@ -97,7 +96,6 @@ pub fn shorten_title(text: &str) -> String {
     }
 }
 
-/// Token usage.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
 )]
@@ -142,7 +140,6 @@ pub enum TurnState {
     /// Asked for consent, and nothing says whether that was given: waiting, unless a command that
     /// was begun since then runs.
     Asking(Option<String>),
-    /// Ended.
     Closed,
 }
 
@@ -183,9 +180,7 @@ impl TranscriptDamage {
 /// Device, inode, size and time of one file: if they are the same, so is the content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct FileStamp {
-    /// Device.
     pub dev: u64,
-    /// Inode.
     pub ino: u64,
     /// Size in bytes.
     pub bytes: u64,
@@ -220,11 +215,10 @@ pub struct ProcessRegistration {
 /// What a registration speaks about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RegistrationScope {
-    /// One session.
     Session(String),
-    /// Whatever session is newest among those of one store (a database or directory).
+    /// The newest session among those of one store (a database or directory).
     Store(PathBuf),
-    /// Unreadable: whatever session is newest in the directory of this process.
+    /// Unreadable: the newest session in the directory of this process.
     Unreadable,
 }
 
@@ -237,11 +231,10 @@ pub enum RegistrationScope {
 pub enum RegistrationProof {
     /// A recorded identity; `holds` is a file that the very process keeps open.
     Process {
-        /// The process.
         identity: Identity,
         /// A file only that process holds open.
         holds: Option<FileStamp>,
     },
-    /// An advisory lock on a file, held by whoever writes the session.
+    /// An advisory lock on a file, held by the session's writer.
     Lock(FileStamp),
 }

@@ -19,7 +19,6 @@ macro_rules! statuses {
         }
 
         impl Status {
-            /// Every status.
             pub const ALL: [Self; [$($word),*].len()] = [$(Self::$name),*];
 
             /// The word used in JSON, filters and tables.
@@ -109,7 +108,6 @@ const _: () = {
 };
 
 impl Status {
-    /// The table.
     pub const fn policy(self) -> StatusPolicy {
         match self {
             Self::Running => {
@@ -187,7 +185,6 @@ pub enum Activity {
 }
 
 impl Activity {
-    /// Every activity.
     pub const ALL: [Self; 4] = [Self::Working, Self::Waiting, Self::Idle, Self::Unknown];
 
     /// The word used in JSON, filters and tables.

@@ -150,7 +150,6 @@ pub struct KeptFile {
     pub path: String,
     /// The SHA-256 of its bytes, which is also the name of the copy.
     pub sha256: String,
-    /// Its size.
     pub bytes: u64,
     /// The size of the copy.
     pub kept_bytes: u64,
@@ -184,13 +183,11 @@ impl KeptFile {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct KeptSession {
-    /// The agent.
     pub agent: String,
     /// The agent's own session id.
     pub session: String,
     /// When it was condensed.
     pub kept_at: Time,
-    /// The summary.
     pub summary: SessionSummary,
     /// Its files, the transcript first. None if it never wrote any.
     pub files: Vec<KeptFile>,

@@ -11,11 +11,9 @@ use crate::time::Time;
 pub struct MessageUsage {
     /// Tells answers apart that are written more than once; `None` for one that never is.
     pub id: Option<u64>,
-    /// When.
     pub at: Option<Time>,
     /// The model that answered.
     pub model: Option<String>,
-    /// Its tokens.
     pub tokens: TokenUsage,
     /// Its cost, where the agent states that.
     pub cost_micro_usd: Option<u64>,
@@ -26,7 +24,6 @@ pub struct MessageUsage {
 pub struct TokenPrice {
     /// Input that was not read from a cache.
     pub input: u64,
-    /// Output.
     pub output: u64,
     /// Input read from a cache.
     pub cache_read: u64,

@@ -17,7 +17,6 @@ use crate::time::Time;
 pub enum WebhookInclude {
     /// Prompts, messages and details.
     Text,
-    /// Titles.
     Title,
     /// Directories and other paths.
     Cwd,
@@ -78,9 +77,7 @@ pub fn strip_details(detail: &mut serde_json::Value, include: &[WebhookInclude])
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SetAsideEvent {
-    /// Its cursor.
     pub cursor: i64,
-    /// Since when.
     pub at: Time,
     /// How often it was tried.
     pub tries: u32,
@@ -95,7 +92,6 @@ pub struct SetAsideEvent {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WebhookRecord {
-    /// Its id.
     pub id: String,
     /// Where events are sent.
     pub url: String,
@@ -107,7 +103,6 @@ pub struct WebhookRecord {
     pub include: Vec<WebhookInclude>,
     /// The files that hold its secrets.
     pub secret_files: Vec<String>,
-    /// Since when.
     pub added_at: Time,
     /// Everything up to here was delivered, set aside or not wanted.
     pub cursor: i64,
@@ -165,26 +160,13 @@ pub enum WebhookOutcome {
     },
     /// The event is tried again.
     #[serde(rename_all = "camelCase")]
-    TryAgain {
-        /// Which.
-        cursor: i64,
-        /// Why.
-        reason: String,
-        /// When.
-        next_try_at: Time,
-    },
+    TryAgain { cursor: i64, reason: String, next_try_at: Time },
     /// The event no longer holds up the others.
     #[serde(rename_all = "camelCase")]
-    SetAside {
-        /// Which.
-        cursor: i64,
-        /// Why.
-        reason: String,
-    },
+    SetAside { cursor: i64, reason: String },
     /// An event that was set aside was sent once more.
     #[serde(rename_all = "camelCase")]
     Retried {
-        /// Which.
         cursor: i64,
         /// Why that failed, if it did.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -192,10 +174,7 @@ pub enum WebhookOutcome {
     },
     /// The receiver wants nothing any more.
     #[serde(rename_all = "camelCase")]
-    Disabled {
-        /// Why.
-        reason: String,
-    },
+    Disabled { reason: String },
 }
 
 /// What a person or the sender changes about webhooks.
@@ -205,22 +184,11 @@ pub enum WebhookChange {
     /// One is added; its cursor is that of the newest event then.
     Add(Box<WebhookRecord>),
     /// One is removed.
-    Remove {
-        /// Which.
-        id: String,
-    },
+    Remove { id: String },
     /// What failed is tried at once, and what was set aside once more.
-    Retry {
-        /// Which.
-        id: String,
-    },
+    Retry { id: String },
     /// What came of sending.
-    Report {
-        /// Which.
-        id: String,
-        /// In order.
-        outcomes: Vec<WebhookOutcome>,
-    },
+    Report { id: String, outcomes: Vec<WebhookOutcome> },
 }
 
 impl WebhookRecord {
@@ -473,7 +441,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is reported, and however often: the cursor never goes back and skips nothing.
+        /// For any reports, in any number: the cursor never goes back and skips nothing.
         #[test]
         fn row_83_reports_may_be_repeated(cursors in proptest::collection::vec(0_i64..40, 0..40)) {
             let mut record = record();

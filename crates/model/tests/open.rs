@@ -137,6 +137,12 @@ enum Happening {
     Resume(usize, usize),
     /// A prompt is sent in a window.
     Write(usize),
+    /// A registration, a lock or a hook names what a window has open, from now on.
+    Settle(usize),
+    /// What a window has open ends, which is recorded, and the window goes on without it (`/clear`).
+    Leave(usize),
+    /// The same, and the window is closed.
+    Quit(usize),
     /// A window is killed.
     Kill(usize),
 }
@@ -149,6 +155,14 @@ struct Window {
     has: Option<usize>,
     /// Whether it wrote to what it has open.
     wrote: bool,
+    /// Whether something names what it has open.
+    settled: bool,
+}
+
+impl Window {
+    const fn new(place: usize, began: u64, named: Option<usize>, has: Option<usize>) -> Self {
+        Self { place, began, named, has, wrote: false, settled: false }
+    }
 }
 
 /// The truth that the rule does not see.
@@ -171,6 +185,27 @@ impl World {
         self.beyond_directory || self.sessions[session].0 == window.place
     }
 
+    /// Whether a process is proven to have it open: then it is no candidate for the others.
+    fn is_proven_open(&self, session: usize) -> bool {
+        self.windows.iter().any(|window| window.settled && window.has == Some(session))
+    }
+
+    fn unsettled(&self) -> Vec<Window> {
+        self.windows.iter().filter(|window| !window.settled).copied().collect()
+    }
+
+    fn record_end(&mut self, index: usize) {
+        if let Some(session) = self.windows[index].has.take() {
+            self.sessions[session].1.ended_at = Some(at(self.minute));
+            // Another window may have it open as well. The end that was recorded is believed until that one
+            // writes again; until then it is over only as far as can be told, and stays.
+            for other in self.windows.iter_mut().filter(|other| other.has == Some(session)) {
+                other.wrote = false;
+            }
+        }
+        (self.windows[index].wrote, self.windows[index].settled) = (false, false);
+    }
+
     fn happen(&mut self, happening: Happening) {
         self.minute += 1;
         let began = self.minute;
@@ -181,12 +216,12 @@ impl World {
         match happening {
             Happening::Start { place, with_empty } => {
                 let has = with_empty.then(|| self.make(place, false));
-                self.windows.push(Window { place, began, named: None, has, wrote: false });
+                self.windows.push(Window::new(place, began, None, has));
             }
             Happening::StartWith(session) if !self.sessions.is_empty() => {
                 let session = session % self.sessions.len();
                 let (place, has) = (self.sessions[session].0, Some(session));
-                self.windows.push(Window { place, began, named: has, has, wrote: false });
+                self.windows.push(Window::new(place, began, has, has));
             }
             Happening::Resume(number, session) if !self.sessions.is_empty() => {
                 let session = session % self.sessions.len();
@@ -200,9 +235,26 @@ impl World {
                 let Some(index) = window(number, self) else { return };
                 let place = self.windows[index].place;
                 let session = self.windows[index].has.unwrap_or_else(|| self.make(place, true));
-                self.sessions[session].1 = written(self.minute);
+                let ended_at = self.sessions[session].1.ended_at;
+                self.sessions[session].1 = OpenCandidate { ended_at, ..written(self.minute) };
                 self.windows[index].has = Some(session);
                 self.windows[index].wrote = true;
+            }
+            Happening::Settle(number) => {
+                if let Some(index) = window(number, self) {
+                    self.windows[index].settled = self.windows[index].has.is_some();
+                }
+            }
+            Happening::Leave(number) => {
+                if let Some(index) = window(number, self) {
+                    self.record_end(index);
+                }
+            }
+            Happening::Quit(number) => {
+                if let Some(index) = window(number, self) {
+                    self.record_end(index);
+                    self.windows.remove(index);
+                }
             }
             Happening::Kill(number) => {
                 if let Some(index) = window(number, self) {
@@ -215,9 +267,12 @@ impl World {
 
     fn attachments(&self) -> Attachments {
         let run = |window: &Window| UnsettledRun { named: window.named, ..run(window.began) };
-        let runs: Vec<UnsettledRun> = self.windows.iter().map(run).collect();
+        let windows = self.unsettled();
+        let runs: Vec<UnsettledRun> = windows.iter().map(run).collect();
         let sessions: Vec<OpenCandidate> = self.sessions.iter().map(|(_, one)| *one).collect();
-        attach_runs(&runs, &sessions, |window, one| self.can_open(&self.windows[window], one))
+        attach_runs(&runs, &sessions, |window, one| {
+            !self.is_proven_open(one) && self.can_open(&windows[window], one)
+        })
     }
 }
 
@@ -278,6 +333,9 @@ fn happening() -> impl Strategy<Value = Happening> {
         (0usize..4, 0usize..6).prop_map(|(window, session)| Happening::Resume(window, session)),
         (0usize..4).prop_map(Happening::Write),
         (0usize..4).prop_map(Happening::Write),
+        (0usize..4).prop_map(Happening::Settle),
+        (0usize..4).prop_map(Happening::Leave),
+        (0usize..4).prop_map(Happening::Quit),
         (0usize..4).prop_map(Happening::Kill),
     ]
 }
@@ -294,8 +352,12 @@ proptest! {
         for happening in history {
             world.happen(happening);
             let found = world.attachments();
-            for window in &world.windows {
+            let unsettled = world.unsettled();
+            for window in &unsettled {
                 let Some(session) = window.has else { continue };
+                if world.is_proven_open(session) {
+                    continue;
+                }
                 let said = &found.sessions[session];
                 prop_assert!(*said != NoRun, "open, and called over for good: {world:#?}");
                 // The same through verdict and guard: never firmly exited, never collected.
@@ -309,18 +371,21 @@ proptest! {
                 }
             }
             for (session, said) in found.sessions.iter().enumerate() {
-                let reachable = world.windows.iter().any(|one| world.can_open(one, session));
+                if world.is_proven_open(session) {
+                    continue;
+                }
+                let reachable = unsettled.iter().any(|one| world.can_open(one, session));
                 prop_assert_eq!(reachable, *said != NoRun, "{:#?}", world);
                 // What nobody could have open is over, and may go.
                 let (facts, verdict, now) = judged(said, world.sessions[session].1);
                 prop_assert_eq!(may_collect(&facts, &verdict, now).is_ok(), !reachable);
                 if let Held(runs) | MaybeOpen(runs) | NotAttached(runs) = said {
-                    let able = |&run: &usize| world.can_open(&world.windows[run], session);
+                    let able = |&run: &usize| world.can_open(&unsettled[run], session);
                     prop_assert!(!runs.is_empty() && runs.iter().all(able));
                 }
             }
             let held = found.sessions.iter().filter(|said| matches!(said, Held(_))).count();
-            prop_assert!(held + found.spare.len() <= world.windows.len());
+            prop_assert!(held + found.spare.len() <= unsettled.len());
         }
     }
 }

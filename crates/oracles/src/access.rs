@@ -4,7 +4,7 @@ use access::protocol::{self, SshAgentRequest};
 use access::rules::agent_env::AgentEnv;
 use access::rules::meta::{AccessMeta, StopRecord, is_fingerprint};
 
-/// Whatever is accepted is what we would have written ourselves, and safe to hand to a shell.
+/// What is accepted is what we would have written ourselves, and safe to hand to a shell.
 pub fn agent_env(bytes: &[u8]) {
     let Ok(env) = AgentEnv::parse(bytes) else { return };
     assert_eq!(AgentEnv::parse(env.to_text().as_bytes()).as_ref(), Ok(&env));
@@ -15,7 +15,7 @@ pub fn agent_env(bytes: &[u8]) {
     assert_eq!(env.to_shell().matches('\'').count(), 2);
 }
 
-/// Whatever is accepted keeps the rules and is read back the same; whatever is not is not quoted.
+/// What is accepted keeps the rules and is read back the same; what is rejected is not quoted.
 pub fn access_meta(bytes: &[u8]) {
     match AccessMeta::parse_for(bytes, "s-alpha01") {
         Ok(meta) => {

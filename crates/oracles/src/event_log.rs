@@ -1,4 +1,4 @@
-//! The log of a hosted session, whoever wrote it and whatever happened to it.
+//! The log of a hosted session, written by any program, damaged or not.
 
 use std::path::Path;
 

@@ -6,6 +6,7 @@
 
 mod access;
 mod event_log;
+mod fleet;
 mod scratch;
 mod screen;
 mod skim;
@@ -14,12 +15,12 @@ mod transcript;
 
 pub use self::access::{access_meta, agent_env, agent_protocol};
 pub use self::event_log::event_log;
+pub use self::fleet::fleet_records;
 pub use self::screen::screen;
 pub use self::skim::skim;
 pub use self::socket::socket;
 pub use self::transcript::transcript;
 
-/// One question.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
     /// The name of the fuzz target, and of the directory of its seeds.
@@ -30,12 +31,12 @@ pub struct Target {
     pub mutations: usize,
 }
 
-/// All questions.
 pub const TARGETS: &[Target] = &[
     Target { name: "access_meta", ask: access_meta, mutations: 3000 },
     Target { name: "agent_env", ask: agent_env, mutations: 3000 },
     Target { name: "agent_protocol", ask: agent_protocol, mutations: 3000 },
     Target { name: "event_log", ask: event_log, mutations: 60 },
+    Target { name: "fleet_records", ask: fleet_records, mutations: 10 },
     Target { name: "screen", ask: screen, mutations: 150 },
     Target { name: "skim", ask: skim, mutations: 3000 },
     Target { name: "socket", ask: socket, mutations: 100 },

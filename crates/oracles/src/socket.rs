@@ -21,7 +21,7 @@ const MOST_CONNECTIONS: usize = 8;
 /// its process, which is short for a host, but not here.
 const MOST_HOSTS: usize = 200;
 
-/// Whatever clients say, every answer is one, and the host goes on to answer others.
+/// For any input of clients, every answer is one, and the host goes on to answer others.
 pub fn socket(bytes: &[u8]) {
     thread_local! {
         static STAGE: RefCell<(usize, Option<Stage>)> = const { RefCell::new((0, None)) };

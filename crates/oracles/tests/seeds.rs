@@ -90,7 +90,7 @@ macro_rules! replayed {
     };
 }
 
-replayed! { access_meta agent_env agent_protocol event_log screen skim socket transcript }
+replayed! { access_meta agent_env agent_protocol event_log fleet_records screen skim socket transcript }
 
 #[test]
 fn every_fuzz_target_is_built_seeded_and_replayed() {

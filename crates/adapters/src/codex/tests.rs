@@ -1,3 +1,6 @@
+use model::time::Time;
+
+use super::survey::thread_of;
 use super::*;
 
 fn digest(lines: &[&str]) -> TranscriptDigest {

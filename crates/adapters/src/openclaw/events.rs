@@ -146,7 +146,7 @@ fn is_mirror(message: JsonValue<'_>) -> bool {
     message.get("provider").is_some_and(|provider| provider.is_string("openclaw"))
 }
 
-/// Heartbeats and greetings are written as user messages but nobody asked them.
+/// Heartbeats and greetings are written as user messages but are no prompts.
 fn is_injected(text: &str) -> bool {
     let text = text.trim_start();
     ["Read HEARTBEAT.md if it exists", "A new session was started via /new or /reset"]

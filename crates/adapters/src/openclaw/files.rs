@@ -204,7 +204,7 @@ impl Shelf<'_> {
         self.by_file.get(name).copied().unwrap_or(own).to_owned()
     }
 
-    /// A lock that cannot be read still says which session somebody may be writing to.
+    /// A lock that cannot be read still says which session may be being written.
     fn survey_lock(&self, survey: &mut Survey, name: &str, transcript: &str) {
         let path = self.directory.join(name);
         let identity = match files::read_json::<serde_json::Value>(&survey.root_path(), &path) {

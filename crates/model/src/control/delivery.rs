@@ -155,7 +155,6 @@ pub const fn delivery_failure(state: DeliveryState, turn: Option<TurnEnd>) -> Op
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DeliveryRecord {
-    /// A ULID.
     pub id: String,
     /// The session it was for.
     pub session: String,

@@ -6,18 +6,15 @@ use serde::Serialize;
 use super::fuses::{FuseState, LatePolicy};
 use crate::time::Time;
 
-/// One fuse.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FuseView {
-    /// Its id.
     pub id: String,
     /// How far it has come.
     pub state: FuseState,
     /// The agent of the session that it is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// That session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
     /// The directory: the session's, or the one that it is about.
@@ -38,7 +35,6 @@ pub struct FuseView {
     pub late: LatePolicy,
     /// When it was set.
     pub created_at: Time,
-    /// By whom.
     pub created_by: String,
     /// When it came due.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -20,7 +20,6 @@ const PROMPT_MS: u64 = 5_000;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FuseRecord {
-    /// Its id.
     pub id: String,
     /// What it is about.
     pub target: FuseTarget,
@@ -32,7 +31,6 @@ pub struct FuseRecord {
     pub late: LatePolicy,
     /// When it was set.
     pub created_at: Time,
-    /// By whom.
     pub created_by: String,
     /// How far it has come.
     pub state: FuseState,
@@ -51,24 +49,18 @@ pub struct FuseRecord {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "kind")]
 pub enum FuseTarget {
-    /// A session.
     Session {
-        /// The agent.
         agent: String,
         /// The agent's own session id.
         id: String,
         /// The process that held it when the fuse was set: another one is another matter.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         process: Option<Box<Identity>>,
-        /// Its directory.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cwd: Option<String>,
     },
-    /// Whatever works in a directory.
-    Directory {
-        /// Which.
-        path: String,
-    },
+    /// Anything that works in a directory.
+    Directory { path: String },
 }
 
 impl FuseTarget {
@@ -96,7 +88,6 @@ pub enum FuseDue {
     /// After so much time has passed.
     #[serde(rename_all = "camelCase")]
     After {
-        /// How much.
         span_ms: u64,
         /// The boot in which it was set.
         boot: Option<String>,
@@ -104,14 +95,10 @@ pub enum FuseDue {
         since_boot_ms: u64,
     },
     /// At a time of day.
-    At {
-        /// Which.
-        at: Time,
-    },
+    At { at: Time },
     /// After so long without a sign of life.
     #[serde(rename_all = "camelCase")]
     Idle {
-        /// How long.
         span_ms: u64,
         /// The last sign that is known.
         last_sign_at: Time,
@@ -143,7 +130,7 @@ impl FuseAction {
         }
     }
 
-    /// What is done if its time was missed and nobody says: what ends or tells is done late, what starts
+    /// What is done if its time was missed and no choice was given: what ends or tells is done late, what starts
     /// something is not.
     pub const fn usual_late_policy(&self) -> LatePolicy {
         match self {
@@ -179,11 +166,11 @@ pub enum FuseState {
     HeldBack,
     /// Its time was missed.
     Skipped,
-    /// Somebody took it back.
+    /// It was cancelled.
     Cancelled,
     /// It was carried out, and that failed.
     Failed,
-    /// It was taken up, and whoever carried it out ended before saying what became of it.
+    /// It was taken up, and its carrier ended before saying what became of it.
     Unsettled,
 }
 

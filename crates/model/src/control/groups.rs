@@ -84,7 +84,7 @@ pub struct GroupMember {
 }
 
 impl GroupMember {
-    /// The process whose end is the member's end: what was started, and before that whoever starts it. None of
+    /// The process whose end is the member's end: what was started, and before that the process that starts it. None of
     /// one that failed before there was any.
     pub fn deciding_process(&self) -> Option<&Identity> {
         match (&self.process, self.state) {
@@ -102,7 +102,7 @@ impl GroupMember {
         }
     }
 
-    /// What git is told about the lock of its worktree. The id tells it from a lock of somebody else's.
+    /// What git is told about the lock of its worktree. The id tells it from another lock.
     pub fn lock_reason(&self) -> String {
         format!("ostler: {} ({})", self.full_name(), self.id)
     }
@@ -127,7 +127,7 @@ pub fn check_label(text: &str) -> Result<(), String> {
     Err(wrong.to_owned())
 }
 
-/// What a slot is called if nobody says: its agent, and the model if one is asked for.
+/// What a slot is called by default: its agent, and the model if one is asked for.
 pub fn usual_slot_name(agent: &str, model: Option<&str>) -> String {
     let Some(model) = model else { return agent.to_owned() };
     let plain: String =
@@ -141,7 +141,6 @@ pub fn usual_slot_name(agent: &str, model: Option<&str>) -> String {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GroupLaunchResult {
-    /// The group.
     pub group: String,
     /// The commit that every worktree began with.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -163,7 +162,6 @@ pub struct GroupLaunchResult {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GroupSlotResult {
-    /// Its name.
     pub slot: String,
     /// The adapter's id.
     pub agent: String,
@@ -190,7 +188,6 @@ pub struct GroupSlotResult {
 pub struct SlotFailure {
     /// The code that a launch of its own would have ended with.
     pub code: String,
-    /// In words.
     pub message: String,
 }
 

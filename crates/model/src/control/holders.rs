@@ -30,9 +30,7 @@ pub enum HolderKind {
 /// One process that holds a conversation, or may.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConversationHolder {
-    /// What kind.
     pub kind: HolderKind,
-    /// Which process.
     pub process: Identity,
     /// Whether it is there.
     pub liveness: Liveness,

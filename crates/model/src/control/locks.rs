@@ -20,7 +20,6 @@ pub struct DirectoryLock {
     /// Why, in their words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// When.
     pub taken_at: Time,
     /// Until when; for good if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -34,9 +33,7 @@ pub struct DirectoryLock {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DirectoryId {
-    /// The device.
     pub device: u64,
-    /// The inode.
     pub inode: u64,
     /// When it was made, where the file system tells: an inode is used again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -56,7 +53,6 @@ impl DirectoryId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LockStanding {
-    /// It does.
     Holds,
     /// The process that it was taken for is proven to be gone.
     Stale,
@@ -77,16 +73,16 @@ impl DirectoryLock {
     }
 }
 
-/// What becomes of a directory that somebody wants to lock.
+/// What becomes of a directory that is to be locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockChange {
     /// It is locked.
     Take,
     /// It was locked by the same, and is anew.
     Renew,
-    /// Somebody else's lock is taken away.
+    /// Another holder's lock is taken away.
     Steal,
-    /// It stays somebody else's.
+    /// The other holder keeps it.
     Refuse,
 }
 

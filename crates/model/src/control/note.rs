@@ -14,7 +14,6 @@ pub enum ControlNote {
     Delivery(Box<KeptDelivery>),
     /// Something that happened.
     Event {
-        /// Its kind.
         kind: ControlEvent,
         /// What it happened to.
         session: SessionName,

@@ -1,7 +1,7 @@
 //! Permission requests that an agent gives to ostler, and the one answer that each may get.
 //!
 //! A request is a file of the process that asks, and dies with it. No rule answers one: an answer is
-//! somebody's, and names the request.
+//! a person's, and names the request.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,6 @@ use crate::time::Time;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PermitRequest {
-    /// A ULID.
     pub id: String,
     /// The adapter's id.
     pub agent: String,
@@ -23,7 +22,6 @@ pub struct PermitRequest {
     /// The sub-agent that asks, if it is not the session itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subagent: Option<String>,
-    /// The tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
     /// What the tool is to be given, whole.
@@ -65,7 +63,6 @@ pub struct PermitAnswer {
     /// Why, for the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// Who answered.
     pub by: String,
 }
 
@@ -80,7 +77,6 @@ pub struct PermitMarker {
 }
 
 impl PermitMarker {
-    /// The variable.
     pub const VARIABLE: &'static str = "OSTLER_PERMITS";
 
     /// Reads the variable's value; what makes no sense is no marker.
@@ -106,7 +102,6 @@ pub struct PermitView {
     /// The sub-agent that asks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subagent: Option<String>,
-    /// The tool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
     /// What the tool is to be given.
@@ -153,11 +148,9 @@ pub struct PermitsResult {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PermitResult {
-    /// The request.
     pub request: PermitView,
     /// What was answered.
     pub answered: PermitVerdict,
-    /// By whom.
     pub by: String,
     /// How long it had waited.
     pub wait_ms: u64,

@@ -34,7 +34,6 @@ pub struct ProcessOwner {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentProcessRow {
-    /// The pid.
     pub pid: u32,
     /// Its parent's pid.
     pub ppid: u32,

@@ -35,7 +35,7 @@ pub enum DriveRefusal {
     DirectoryMissing { path: String, why: String },
     /// Only the vault still has the transcript.
     OnlyInVault { id: String },
-    /// Whoever holds the conversation does not let go of it now.
+    /// The holder does not release the conversation now.
     NotTaken { why: String },
     /// A live process holds the conversation.
     Held { pids: Vec<u32>, terminal: Option<String> },
@@ -49,8 +49,10 @@ pub enum DriveRefusal {
     IsCalling,
     /// The process belongs to another user.
     OtherUser { uid: u32 },
-    /// Somebody locked the directory, or one above it.
+    /// The directory is locked, or one above it.
     DirectoryLocked { path: String, by: String, reason: Option<String> },
+    /// Somebody else works in the same worktree or directory, or is being started there.
+    DirectoryBusy { path: String, by: Vec<String> },
     /// The agent has no way to ask ostler for a permission.
     CannotAsk { agent: String },
 }
@@ -95,6 +97,7 @@ impl DriveRefusal {
             Self::IsCalling => "is-calling",
             Self::OtherUser { .. } => "other-user",
             Self::DirectoryLocked { .. } => "locked",
+            Self::DirectoryBusy { .. } => "busy",
             Self::CannotAsk { .. } => "cannot-ask",
         }
     }
@@ -143,7 +146,10 @@ impl DriveRefusal {
             Self::IsCalling => "run it from a terminal that is not below that agent".to_owned(),
             Self::OtherUser { .. } => "run ostler as that user".to_owned(),
             Self::DirectoryLocked { path, .. } => {
-                format!("ask them, or `ostler unlock --steal {path}`")
+                format!("ask them, or `ostler unlock --steal {path}`; `--force` starts it all the same")
+            }
+            Self::DirectoryBusy { .. } => {
+                "wait for them, leave `--exclusive` out, or give it a place of its own: `ostler launch --worktree`".to_owned()
             }
             Self::CannotAsk { .. } => {
                 "leave `--permissions` out: it asks on its own screen, and `ostler attach` answers"
@@ -201,6 +207,12 @@ impl fmt::Display for DriveRefusal {
             Self::DirectoryLocked { path, by, reason } => {
                 let reason = reason.as_ref().map(|reason| format!(" ({reason})"));
                 write!(f, "`{path}` is locked by {by}{}", reason.unwrap_or_default())
+            }
+            Self::DirectoryBusy { path, by } if by.is_empty() => {
+                write!(f, "an agent that wants `{path}` for itself is being started there")
+            }
+            Self::DirectoryBusy { path, by } => {
+                write!(f, "`{path}` is not free: {} works there", by.join(", "))
             }
             Self::CannotAsk { agent } => {
                 write!(f, "{agent} has no way to ask ostler for a permission")

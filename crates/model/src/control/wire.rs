@@ -15,7 +15,6 @@ use crate::wire::IncompleteSource;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ProcessView {
-    /// The pid.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
     /// The kernel's start time, in its own unit.
@@ -54,7 +53,6 @@ pub enum LaunchState {
     Accepted,
     /// A person must answer something first.
     Blocked,
-    /// It ended.
     Failed,
     /// It has not become ready in time, and asks nothing that is known.
     Waiting,
@@ -81,7 +79,6 @@ pub enum LaunchObstacle {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BlockedLaunch {
-    /// What kind.
     pub kind: LaunchObstacle,
     /// What the terminal shows.
     pub screen: String,
@@ -144,6 +141,9 @@ pub struct LaunchResult {
     /// What became of its first prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delivery: Option<DeliveryRecord>,
+    /// The fuse that stops it when its time is over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fuse: Option<String>,
     /// Of a program that has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
@@ -188,7 +188,6 @@ pub struct DeliveriesResult {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PeekResult {
-    /// The session.
     pub session: String,
     /// The adapter's id.
     pub agent: String,
@@ -216,9 +215,7 @@ pub struct PeekResult {
 pub enum ProcessEnding {
     /// By itself, after it was asked in its own way.
     Exited,
-    /// After SIGTERM.
     Term,
-    /// After SIGKILL.
     Kill,
     /// Before it was asked.
     AlreadyGone,
@@ -232,20 +229,21 @@ pub enum ProcessEnding {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StoppedProcess {
-    /// Which.
     #[serde(flatten)]
     pub process: ProcessView,
     /// How it ended.
     pub how: ProcessEnding,
     /// After how many milliseconds.
     pub ms: u64,
+    /// Why it was not signalled, if it was not and is still there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_signalled: Option<String>,
 }
 
 /// One session that was stopped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StoppedSession {
-    /// The session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
     /// Its processes, in the order in which they were asked.
@@ -263,6 +261,14 @@ pub struct StoppedSession {
     pub turn_only: bool,
 }
 
+impl StoppedSession {
+    /// Whether everything had ended before the first signal: nobody stopped it.
+    pub fn was_gone_already(&self) -> bool {
+        let gone = |told: &StoppedProcess| told.how == ProcessEnding::AlreadyGone;
+        !self.processes.is_empty() && self.processes.iter().all(gone)
+    }
+}
+
 /// The result of `stop`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -278,9 +284,7 @@ pub struct StopResult {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HolderView {
-    /// What kind.
     pub kind: HolderKind,
-    /// Which process.
     pub process: ProcessView,
     /// `alive` or `unknown`.
     pub liveness: &'static str,
@@ -320,7 +324,6 @@ impl From<&ConversationHolder> for HolderView {
 pub struct HandOverView {
     /// Whether it can be had now.
     pub possible: bool,
-    /// How.
     pub how: HandOverWay,
     /// Why that way.
     pub reason: String,

@@ -7,23 +7,18 @@ use crate::time::Time;
 /// What `exitCode` says when a signal ended the program.
 pub const EXIT_CODE_OF_A_SIGNAL: i32 = 0;
 
-/// One event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogEvent<'a> {
     /// Its place, from 0, without gaps.
     pub seq: u64,
-    /// When.
     pub at: Time,
-    /// What.
     pub payload: LogPayload<'a>,
 }
 
-/// What happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogPayload<'a> {
     /// The program wrote these bytes.
     Output(&'a [u8]),
-    /// Anything else.
     Fact(LogFact),
 }
 
@@ -52,7 +47,6 @@ pub enum LogFact {
     /// Keys were pressed.
     #[serde(rename_all = "camelCase")]
     InputKeys {
-        /// Their names.
         keys: Vec<String>,
         /// Who, where that is known: the tab of a page.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -61,11 +55,10 @@ pub enum LogFact {
     /// A command was given to the shell.
     #[serde(rename_all = "camelCase")]
     InputRun {
-        /// The command.
         command: String,
-        /// Whether nobody waits for its end.
+        /// Whether no client waits for its end.
         no_wait: bool,
-        /// Names the run, when somebody waits.
+        /// Names the run, when a client waits.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         marker: Option<String>,
         /// Who, where that is known: the tab of a page.
@@ -85,26 +78,17 @@ pub enum LogFact {
         exit_code: Option<i32>,
     },
     /// The terminal changed its size.
-    Resize {
-        /// Columns.
-        cols: u16,
-        /// Rows.
-        rows: u16,
-    },
-    /// Somebody set a mark.
+    Resize { cols: u16, rows: u16 },
+    /// A mark was set.
     Marker {
         /// What it says.
         label: String,
     },
     /// A signal was sent.
-    Signal {
-        /// Its name.
-        signal: String,
-    },
+    Signal { signal: String },
     /// The program ended: the last event.
     #[serde(rename_all = "camelCase")]
     Exit {
-        /// Its code.
         exit_code: Option<i32>,
         /// The number of the signal that ended it.
         exit_signal: Option<String>,
@@ -115,7 +99,6 @@ pub enum LogFact {
         bytes: u64,
         /// Events that are missing.
         events: u64,
-        /// Why.
         reason: String,
     },
 }

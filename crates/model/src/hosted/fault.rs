@@ -18,7 +18,6 @@ macro_rules! codes {
         }
 
         impl FaultCode {
-            /// Every code.
             pub const ALL: &'static [Self] = &[$(Self::$name),+];
 
             /// The word of the JSON contract.
@@ -65,7 +64,6 @@ impl FaultCode {
 /// One thing that went wrong.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostFault {
-    /// What kind.
     pub code: FaultCode,
     /// The thing and the reason.
     pub message: String,
@@ -87,7 +85,6 @@ impl HostFault {
         self
     }
 
-    /// Wrong input.
     pub fn invalid_input(message: impl Into<String>) -> Self {
         Self::new(FaultCode::InvalidInput, message)
     }

@@ -25,7 +25,6 @@ pub struct SessionManifest {
     /// Why it failed, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_reason: Option<String>,
-    /// What failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_origin: Option<FailureOrigin>,
     /// The program and its arguments.
@@ -44,9 +43,7 @@ pub struct SessionManifest {
     /// The terminal that the program believes to be on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub term: Option<String>,
-    /// Columns now.
     pub cols: u16,
-    /// Rows now.
     pub rows: u16,
     /// Columns on creation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -67,7 +64,6 @@ pub struct SessionManifest {
     pub exit_signal: Option<String>,
 }
 
-/// What failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum FailureOrigin {
@@ -77,7 +73,6 @@ pub enum FailureOrigin {
     RendererFailure,
     /// Files of the session are damaged.
     StorageCorruption,
-    /// Something else.
     Unknown,
 }
 

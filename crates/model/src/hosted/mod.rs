@@ -8,6 +8,7 @@ mod fault;
 mod manifest;
 pub mod protocol;
 mod settle;
+pub mod stream;
 pub mod wire;
 
 pub use event::{EXIT_CODE_OF_A_SIGNAL, LogEvent, LogFact, LogPayload};

@@ -49,7 +49,6 @@ pub trait HostQuery: Serialize + DeserializeOwned {
     const METHOD: &'static str;
     /// The parameters that agent-tty knows; `None` when it does not know the request.
     const AGENT_TTY: Option<&'static [&'static str]>;
-    /// The answer.
     type Answer: Serialize + DeserializeOwned;
 
     /// Refuses values that the type allows and the protocol does not.
@@ -78,7 +77,6 @@ macro_rules! host_protocol {
         })+
 
         impl HostRequest {
-            /// Every method.
             pub const METHODS: &'static [&'static str] = &[$($method),+];
 
             fn parse(method: &str, params: &str, dialect: HostDialect) -> Result<Self, String> {
@@ -109,15 +107,13 @@ host_protocol! {
                 _ => Ok(()),
             }
         };
-    /// The screen itself, to be drawn by whoever asks.
+    /// The screen itself, to be drawn by the client.
     Keyframe = "keyframe": KeyframeParams => KeyframeResult, None, |_| Ok(());
-    /// Type text.
     Type = "type": TypeParams => SeqResult, Some(&["text"]), |query| require_filled("text", &query.text);
-    /// Paste text.
     Paste = "paste": PasteParams => SeqResult, Some(&["text"]), |query| require_filled("text", &query.text);
     /// Submit a text to the program: paste, see that it stands in the composer, Enter.
     Submit = "submit": SubmitParams => SubmitResult, None, SubmitParams::check_text;
-    /// Whoever asked for a submission needs no more of it.
+    /// The client needs no more of its submission.
     SubmissionProof = "submissionProof": SubmissionProofParams => SubmissionProofAnswer, None,
         |_| Ok(());
     /// Wait until the program takes a text.
@@ -131,7 +127,6 @@ host_protocol! {
     };
     /// Set a mark.
     Mark = "mark": MarkParams => SeqResult, Some(&["label"]), |_| Ok(());
-    /// Press keys.
     SendKeys = "sendKeys": KeysParams => KeysResult, Some(&["keys"]), |query| {
         if query.keys.is_empty() {
             return Err("`keys` must not be empty".to_owned());

@@ -11,7 +11,7 @@ pub enum SettledStatus {
     AsWritten,
     /// The host is proven dead, and the session with it: this is what it became.
     HostDied(Status),
-    /// Nobody can tell from here.
+    /// It cannot be seen from here.
     InDoubt,
 }
 

@@ -26,7 +26,7 @@ pub use submit::{
     LONGEST_SUBMISSION, SubmissionProofAnswer, SubmissionProofParams, SubmissionState,
     SubmitParams, SubmitResult,
 };
-pub use wait::{AgentSeen, RenderParams, WaitParams, WaitResult};
+pub use wait::{AgentSeen, AwaitedSession, RenderParams, WaitParams, WaitResult};
 
 const fn default_true() -> bool {
     true
@@ -55,7 +55,6 @@ pub struct KeyframeResult {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TypeParams {
-    /// The text.
     pub text: String,
     /// Who, for the log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -66,7 +65,6 @@ pub struct TypeParams {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PasteParams {
-    /// The text.
     pub text: String,
     /// Brackets around it whether or not the program asked for them.
     #[serde(default = "default_true")]
@@ -80,7 +78,6 @@ pub struct PasteParams {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RunParams {
-    /// The command.
     pub command: String,
     /// Do not wait for its end.
     #[serde(default)]
@@ -96,7 +93,6 @@ pub struct RunParams {
     pub by: Option<String>,
 }
 
-/// A mark.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MarkParams {
@@ -108,7 +104,6 @@ pub struct MarkParams {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeysParams {
-    /// Their names.
     pub keys: Vec<String>,
     /// Only the keys and encodings that agent-tty knows.
     #[serde(default)]
@@ -122,9 +117,7 @@ pub struct KeysParams {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Dimensions {
-    /// Columns.
     pub cols: u16,
-    /// Rows.
     pub rows: u16,
 }
 
@@ -132,7 +125,6 @@ pub struct Dimensions {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SignalParams {
-    /// Its name.
     pub signal: String,
     /// To the whole group.
     #[serde(default)]
@@ -143,7 +135,6 @@ pub struct SignalParams {
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DestroyParams {
-    /// At once.
     #[serde(default)]
     pub force: bool,
     /// Answer when it is over, not when it has begun.
@@ -161,7 +152,7 @@ pub struct AttachParams {
     /// Only look.
     #[serde(default)]
     pub read_only: bool,
-    /// Take the keyboard away from whoever has it.
+    /// Take the keyboard away from its holder.
     #[serde(default)]
     pub take: bool,
     /// Who, for the log.
@@ -173,7 +164,6 @@ pub struct AttachParams {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AttachResult {
-    /// The session.
     pub session_id: String,
     /// The size of the terminal.
     pub cols: u16,
@@ -193,11 +183,8 @@ pub struct CreateResult {
     pub session_id: String,
     /// When it was created.
     pub created_at: Time,
-    /// Columns.
     pub cols: u16,
-    /// Rows.
     pub rows: u16,
-    /// The shell.
     pub shell: String,
     /// The given variables.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -216,7 +203,6 @@ pub struct CreateResult {
 /// The result of `type`, `paste` and `mark`.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct SeqResult {
-    /// The event.
     pub seq: u64,
 }
 
@@ -228,7 +214,6 @@ pub struct KeysResult {
     pub accepted: Vec<String>,
     /// How many bytes they were.
     pub bytes_written: usize,
-    /// The event.
     pub seq: u64,
 }
 
@@ -270,7 +255,6 @@ pub struct SignalAnswer {}
 /// The result of `signal`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct SignalResult {
-    /// Its name.
     pub signal: String,
     /// Always true.
     pub delivered: bool,
@@ -280,7 +264,6 @@ pub struct SignalResult {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DestroyResult {
-    /// The session.
     pub session_id: String,
     /// Always true.
     pub destroyed: bool,
@@ -325,7 +308,6 @@ pub struct HostCounts {
     pub event_log_bytes: u64,
     /// Milliseconds since creation.
     pub uptime: u64,
-    /// Who watches.
     pub viewers: usize,
     /// Present while nothing can be written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -367,13 +349,11 @@ pub struct InspectResult {
     pub used_offline_replay: bool,
     /// What draws its screen.
     pub renderer_runtime: RendererRuntime,
-    /// Its host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<HostView>,
     /// Bytes of the log.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub event_log_bytes: Option<u64>,
-    /// Who watches.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub viewers: Option<usize>,
     /// Present while nothing can be written.
@@ -390,7 +370,6 @@ pub struct InspectResult {
 pub struct ArtifactsHealth {
     /// How many are listed.
     pub total: usize,
-    /// By kind.
     pub by_kind: BTreeMap<String, usize>,
     /// How many of them are not there.
     pub missing_count: usize,
@@ -405,7 +384,6 @@ pub struct ArtifactsHealth {
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RendererRuntime {
-    /// Its name.
     pub backend: &'static str,
     /// `live-host` or `offline-replay`.
     pub mode: &'static str,
@@ -426,7 +404,6 @@ pub struct RendererRuntime {
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HostView {
-    /// Its version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cli_version: Option<String>,
     /// Where it listens.
@@ -437,15 +414,12 @@ pub struct HostView {
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExportResult {
-    /// The session.
     pub session_id: String,
-    /// The format.
     pub format: &'static str,
     /// Where it was written.
     pub artifact_path: String,
     /// How large it is.
     pub bytes: u64,
-    /// Its hash.
     pub sha256: String,
     /// The last event in it.
     pub captured_at_seq: i64,
@@ -464,15 +438,11 @@ pub struct ExportMetadata {
     pub width: u16,
     /// Rows at the start.
     pub height: u16,
-    /// The session.
     pub title: String,
     /// The first event, in seconds since 1970.
     pub timestamp: i64,
-    /// How many.
     pub output_event_count: u64,
-    /// How many.
     pub resize_event_count: u64,
-    /// How many.
     pub marker_count: u64,
 }
 
@@ -480,7 +450,6 @@ pub struct ExportMetadata {
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct VerifyResult {
-    /// The session.
     pub session_id: String,
     /// Whether nothing is wrong.
     pub sound: bool,

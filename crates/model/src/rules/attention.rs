@@ -13,7 +13,7 @@ use crate::session::{Session, SessionKind, SessionName};
 use crate::status::{Activity, Status};
 use crate::time::Time;
 
-/// How long a session that failed needs somebody.
+/// How long a session that failed needs a person.
 pub const FAILURE_ATTENTION: Duration = Duration::from_secs(3600);
 
 /// The groups, the most urgent first.
@@ -24,7 +24,7 @@ pub const FAILURE_ATTENTION: Duration = Duration::from_secs(3600);
 pub enum AttentionGroup {
     /// It waits for a person, or failed a short while ago.
     NeedsYou,
-    /// Its turn ended since somebody last looked at it.
+    /// Its turn ended since it was last looked at.
     Done,
     /// It works; of a terminal: it runs.
     Working,
@@ -78,7 +78,7 @@ impl AttentionFacts {
         }
     }
 
-    /// Its group. `looked_at` is when somebody last looked at it; without that nothing counts as done.
+    /// Its group. `looked_at` is when it was last looked at; without that nothing counts as done.
     pub fn attention_group(&self, looked_at: Option<Time>, now: Time) -> AttentionGroup {
         if self.status == Status::Unknown {
             return AttentionGroup::Unknown;
@@ -124,14 +124,13 @@ pub struct AttentionOrder(i64);
 /// Where a session stands among all others; smaller comes first. Two sessions never have the same.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AttentionPlace {
-    /// Its group.
     pub group: AttentionGroup,
     order: AttentionOrder,
     name: SessionName,
 }
 
 impl AttentionPlace {
-    /// The place of a session. `looked_at` is when somebody last looked at it.
+    /// The place of a session. `looked_at` is when it was last looked at.
     pub fn of_session(
         session: &Session,
         verdict: &Verdict,

@@ -13,9 +13,7 @@ use crate::time::{Time, whole_millis};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Evidence {
-    /// The fact.
     pub fact: String,
-    /// Its value.
     pub value: String,
     /// Where it was read.
     pub source: String,
@@ -33,75 +31,88 @@ pub fn explain_verdict(
     verdict: &Verdict,
     circumstances: &JudgeCircumstances,
 ) -> Vec<Evidence> {
-    let mut evidence = Vec::new();
-    let mut add = |fact: &str, value: String, source: &str, at: Time, effect: String| {
-        evidence.push(Evidence {
-            fact: fact.to_owned(),
-            value,
-            source: source.to_owned(),
-            observed_at: at,
-            age_ms: whole_millis(circumstances.now.since(at)),
-            effect,
-        });
-    };
+    let mut evidence = EvidenceList { now: circumstances.now, found: Vec::new() };
     let mut claims: Vec<(usize, &ProcessClaim)> = session.claims.iter().enumerate().collect();
     claims.sort_by_key(|(index, _)| Some(*index) != verdict.decided_by);
     for (index, claim) in claims {
-        let effect = if Some(index) == verdict.decided_by {
-            format!("decides: {} ({})", verdict.status.as_str(), claim.liveness.reason_code())
-        } else {
-            format!("{} ({}), outweighed", claim.liveness.as_str(), claim.liveness.reason_code())
-        };
-        add(
-            describe_claim(claim),
-            describe_process(claim),
-            &claim.source,
-            claim.observed_at,
-            effect,
-        );
-        if let Some(activity) = claim.activity {
-            let open = claim.liveness.is_alive();
-            let effect = if open && verdict.activity == Some(activity) {
-                format!("decides the activity: {}", activity.as_str())
-            } else {
-                match claim.how {
-                    ClaimBasis::Hook => "no effect: the agent's own word or its record decides",
-                    _ => "no effect: another process or a newer word decides",
-                }
-                .to_owned()
-            };
-            let value = claim.waiting_for.as_ref().map_or_else(
-                || activity.as_str().to_owned(),
-                |reason| format!("{} for {reason}", activity.as_str()),
-            );
-            add(
-                "the agent's own word on what it is doing",
-                value,
-                &claim.source,
-                claim.observed_at,
-                effect,
-            );
-        }
+        evidence.add_claim(claim, verdict, Some(index) == verdict.decided_by);
     }
-    let now = circumstances.now;
     if session.claims.is_empty() {
         let (value, effect) = if circumstances.sees_every_process {
             ("no process, lock or registration names this session", "decides: exited (no-process)")
         } else {
             ("this observer cannot see every process", "decides: unknown (blind)")
         };
-        add(
+        evidence.add(
             "nothing claims the session",
             value.to_owned(),
             "process table",
-            now,
+            circumstances.now,
             effect.to_owned(),
         );
     }
-    if let Some(transcript) = &session.transcript {
+    evidence.add_transcript(session, verdict);
+    if let Some(ended) = session.digest.ended_at {
+        let source = session.transcript.as_ref().and_then(|transcript| transcript.path.to_str());
+        evidence.add(
+            "the agent wrote that the session ended",
+            ended.to_string(),
+            source.unwrap_or("transcript"),
+            ended,
+            "no effect: only a process proves".to_owned(),
+        );
+    }
+    evidence.found
+}
+
+struct EvidenceList {
+    now: Time,
+    found: Vec<Evidence>,
+}
+
+impl EvidenceList {
+    fn add(&mut self, fact: &str, value: String, source: &str, at: Time, effect: String) {
+        self.found.push(Evidence {
+            fact: fact.to_owned(),
+            value,
+            source: source.to_owned(),
+            observed_at: at,
+            age_ms: whole_millis(self.now.since(at)),
+            effect,
+        });
+    }
+
+    fn add_claim(&mut self, claim: &ProcessClaim, verdict: &Verdict, decides: bool) {
+        let reason = claim.liveness.reason_code();
+        let effect = match decides {
+            true => format!("decides: {} ({reason})", verdict.status.as_str()),
+            false => format!("{} ({reason}), outweighed", claim.liveness.as_str()),
+        };
+        let (fact, value) = (describe_claim(claim), describe_process(claim));
+        self.add(fact, value, &claim.source, claim.observed_at, effect);
+        let Some(activity) = claim.activity else { return };
+        let effect = if claim.liveness.is_alive() && verdict.activity == Some(activity) {
+            format!("decides the activity: {}", activity.as_str())
+        } else {
+            match claim.how {
+                ClaimBasis::Hook => "no effect: the agent's own word or its record decides",
+                _ => "no effect: another process or a newer word decides",
+            }
+            .to_owned()
+        };
+        let value = claim.waiting_for.as_ref().map_or_else(
+            || activity.as_str().to_owned(),
+            |reason| format!("{} for {reason}", activity.as_str()),
+        );
+        let fact = "the agent's own word on what it is doing";
+        self.add(fact, value, &claim.source, claim.observed_at, effect);
+    }
+
+    fn add_transcript(&mut self, session: &Session, verdict: &Verdict) {
+        let Some(transcript) = &session.transcript else { return };
         let path = transcript.path.to_string_lossy();
         let written = transcript.stamp.modified_at();
-        add(
+        self.add(
             "the transcript was last written",
             format!("{} bytes", transcript.bytes),
             &path,
@@ -120,7 +131,7 @@ pub fn explain_verdict(
             Some(activity) if activity.as_str() == says => format!("fits the activity: {says}"),
             Some(activity) => format!("outweighed by the agent's own word: {}", activity.as_str()),
         };
-        add(
+        self.add(
             "where the last turn stands",
             value.to_owned(),
             &path,
@@ -128,19 +139,6 @@ pub fn explain_verdict(
             effect,
         );
     }
-    if let Some(ended) = session.digest.ended_at {
-        add(
-            "the agent wrote that the session ended",
-            ended.to_string(),
-            session
-                .transcript
-                .as_ref()
-                .map_or("transcript", |t| t.path.to_str().unwrap_or("transcript")),
-            ended,
-            "no effect: only a process proves".to_owned(),
-        );
-    }
-    evidence
 }
 
 /// The fact in words. A lock without a holder names no process.

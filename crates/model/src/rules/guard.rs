@@ -8,7 +8,7 @@ use crate::rules::judge::Verdict;
 use crate::session::{ClaimBasis, ProcessClaim, Session, SessionKind};
 use crate::time::Time;
 
-/// What was written this recently is never collected, whatever is said on the command line: nobody
+/// What was written this recently is never collected, under any option: no one
 /// who lists sessions and then collects can have seen it idle.
 pub const QUIET_BEFORE_COLLECTION: Duration = Duration::from_secs(10 * 60);
 

@@ -1,11 +1,11 @@
 //! When a person is needed: a fold over one session's events that says when to notify.
 //!
 //! A request is told once. An agent that reports one question twice (its hook, and a notification some
-//! seconds later) asks once; one that was answered meanwhile is not told at all. A sub-agent asks nobody.
+//! seconds later) asks once; one that was answered meanwhile is not told at all. A sub-agent notifies no person.
 
 use crate::event::{HookHappening, HookReport};
 
-/// Why somebody is needed.
+/// Why a person is needed.
 #[derive(
     Clone,
     Copy,
@@ -42,12 +42,12 @@ impl NoticeKind {
     }
 }
 
-/// What an event changes about whether somebody is needed.
+/// What an event changes about whether a person is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoticeChange {
-    /// Somebody is needed, and was not told of this yet.
+    /// A person is needed, and was not notified yet.
     Needed(NoticeKind),
-    /// Nobody is needed any more.
+    /// No person is needed any more.
     Settled,
     /// Nothing.
     None,

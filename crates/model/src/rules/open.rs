@@ -29,7 +29,7 @@ pub struct UnsettledRun {
 pub struct OpenCandidate {
     /// Its own last record. The time of a file that many sessions share says nothing.
     pub written_at: Option<Time>,
-    /// Whether somebody asked something in it. One that exists only because an interface was
+    /// Whether it holds a prompt. One that exists only because an interface was
     /// started gives way to one that is being written.
     pub prompted: bool,
     /// The end that was recorded, if one was.
@@ -53,7 +53,6 @@ pub enum Attachment {
 /// A run that has no session so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpareRun {
-    /// Which.
     pub run: usize,
     /// Others, of which it may be one instead: there is a session for all but one of them.
     pub perhaps: Vec<usize>,
@@ -173,7 +172,7 @@ fn group_contenders(runs: usize, contenders: Vec<Contender>) -> Vec<(Vec<usize>,
 }
 
 /// Gives each contender a run of its own, the strongest signs first. Where there are not enough runs
-/// for all of one kind, nobody knows which of them is open.
+/// for all of one kind, it is unknown which of them is open.
 fn seat_contenders(
     members: &[usize],
     mut contenders: Vec<Contender>,
@@ -200,7 +199,7 @@ fn seat_contenders(
             for one in &contenders[from..to] {
                 sessions[one.session] = Attachment::MaybeOpen(one.runs.clone());
             }
-            // Whoever is weaker may be open as well, unless it only exists: then it stays derived.
+            // A weaker candidate may be open as well, unless it only exists: then it stays derived.
             for one in contenders[to..].iter().filter(|one| one.sign == Sign::Named) {
                 sessions[one.session] = Attachment::MaybeOpen(one.runs.clone());
             }

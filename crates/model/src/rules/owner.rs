@@ -17,7 +17,6 @@ const MIN_OWNER_AGE: Duration = Duration::from_secs(1);
 /// One process above the hook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessAncestor {
-    /// Its pid.
     pub pid: u32,
     /// The user it runs as.
     pub uid: u32,
@@ -45,7 +44,6 @@ pub enum OwnerBasis {
 pub struct OwnerChoice {
     /// Its place in the chain, counted from the hook's parent.
     pub index: usize,
-    /// Why.
     pub basis: OwnerBasis,
 }
 

@@ -6,12 +6,9 @@ use crate::plan::Refusal;
 use crate::session::SessionName;
 use crate::time::Time;
 
-/// One pin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PinRecord {
-    /// The session.
     pub session: SessionName,
-    /// Since when.
     pub at: Time,
     /// Why, in the words of the person who pinned it.
     pub note: Option<String>,

@@ -9,7 +9,7 @@ pub struct RetentionCandidate {
     pub age: Option<Duration>,
     /// How many bytes it takes.
     pub bytes: u64,
-    /// Whether it is proven that nobody needs it any more.
+    /// Whether it is proven that it is no longer needed.
     pub may_go: bool,
 }
 

@@ -22,7 +22,6 @@ pub enum EndReason {
 }
 
 impl EndReason {
-    /// In words.
     pub fn reason_text(&self) -> String {
         match self {
             Self::Exited => "exited".to_owned(),
@@ -38,7 +37,6 @@ impl EndReason {
 pub struct TrackEnd {
     /// The last evidence of it, not the time when it was noticed.
     pub at: Time,
-    /// Why.
     pub reason: EndReason,
 }
 
@@ -74,7 +72,6 @@ pub struct HookTrack {
     pub interrupted: bool,
     /// The agent's directory.
     pub cwd: Option<String>,
-    /// Its transcript.
     pub transcript: Option<String>,
     /// Where the agent keeps its sessions.
     pub root: Option<String>,
@@ -105,7 +102,7 @@ impl HookTrack {
         self.end.is_none()
     }
 
-    /// Whether a session really began: some agents report the end of turns that are nobody's.
+    /// Whether a session really began: some agents report the end of turns without a session.
     pub fn was_begun(&self) -> bool {
         self.turns > 0 || self.begun
     }
@@ -135,7 +132,7 @@ impl HookTrack {
         if first { TrackChange::Appeared } else { change }
     }
 
-    /// The facts that hold whatever the state is.
+    /// The facts that hold in every state.
     fn note_facts(&mut self, report: &HookReport, outdated: bool) {
         let hook = &report.hook;
         let newer = |known: &mut Option<String>, said: &Option<String>| {

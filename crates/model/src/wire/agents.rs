@@ -10,7 +10,6 @@ use crate::plan::RemovableKind;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OpenClawAgentView {
-    /// Its id.
     pub id: String,
     /// Whether it is used when none is named.
     pub default: bool,
@@ -31,7 +30,7 @@ pub struct OpenClawAgentView {
     pub sessions: Option<u64>,
     /// How many bytes its own directory and its transcripts take.
     pub bytes: u64,
-    /// Whether somebody works on one of its sessions: `alive`, `dead` or `unknown`.
+    /// Whether a process works on one of its sessions: `alive`, `dead` or `unknown`.
     pub live: String,
 }
 
@@ -44,7 +43,6 @@ pub struct GatewayView {
     /// How that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Its process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
 }
@@ -53,11 +51,9 @@ pub struct GatewayView {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentsLsResult {
-    /// OpenClaw's configuration.
     pub config: String,
     /// OpenClaw's state directory.
     pub state: String,
-    /// The gateway.
     pub gateway: GatewayView,
     /// The agents, as the configuration lists them.
     pub agents: Vec<OpenClawAgentView>,
@@ -73,7 +69,6 @@ pub enum AgentChange {
     Trash,
     /// Something is taken out of it; the file as it was goes to the trash.
     Rewrite,
-    /// It stays.
     Keep,
 }
 
@@ -101,7 +96,6 @@ pub struct AgentItem {
     pub path: String,
     /// How many bytes it takes.
     pub bytes: u64,
-    /// Why.
     pub reason: String,
     /// How far that is.
     pub outcome: AgentOutcome,
@@ -116,7 +110,6 @@ pub struct AgentItem {
 pub struct AgentDeleteResult {
     /// Whether something was done; a preview otherwise.
     pub applied: bool,
-    /// The agent.
     pub agent_id: String,
     /// Its id as it was typed, if that was another.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 pub struct BadgeResult {
     /// That wait for a person, or failed a short while ago.
     pub needs_you: usize,
-    /// That work.
     pub working: usize,
     /// That have nothing to do.
     pub idle: usize,

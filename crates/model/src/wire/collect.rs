@@ -11,10 +11,8 @@ use crate::time::Time;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RefusalView {
-    /// Which refusal.
     #[serde(flatten)]
     pub refusal: Refusal,
-    /// In words.
     pub reason: String,
     /// What can be done.
     pub remedy: String,
@@ -40,7 +38,6 @@ pub enum ItemFate {
     Trashed,
     /// It was removed for good: there was nothing in it to keep.
     Discarded,
-    /// It stays.
     Stays,
 }
 
@@ -129,7 +126,6 @@ pub struct TrashedItem {
     pub action: String,
     /// What became of that: `done`, `notDone`, `undone`, `emptied`, `interrupted` or `undecided`.
     pub state: String,
-    /// Why.
     pub why: String,
     /// How many bytes it takes.
     pub bytes: u64,
@@ -142,7 +138,7 @@ pub struct TrashedItem {
     pub spare_copy: Option<String>,
 }
 
-/// Something that a person must decide: there is work of somebody's in more than one place.
+/// Something that a person must decide: there is work in more than one place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UndecidedView {
@@ -150,7 +146,6 @@ pub struct UndecidedView {
     pub receipt: String,
     /// What it is about.
     pub path: String,
-    /// What happened.
     pub reason: String,
     /// Everything that was kept, where it is.
     pub places: Vec<String>,
@@ -166,7 +161,6 @@ pub struct ReceiptView {
     pub receipt: String,
     /// What was run.
     pub command: String,
-    /// When.
     pub at: Time,
     /// Whether something of it can be undone.
     pub undoable: bool,

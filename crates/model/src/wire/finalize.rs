@@ -17,7 +17,6 @@ pub struct EventView {
     pub at: Time,
     /// What: a happening of a hook, `exited` or `condensed`.
     pub kind: String,
-    /// The agent.
     pub agent: String,
     /// The agent's own session id.
     pub session: String,
@@ -29,11 +28,9 @@ pub struct EventView {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SweptSession {
-    /// The agent.
     pub agent: String,
     /// The agent's own session id.
     pub session: String,
-    /// Its directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
     /// The last evidence of it.
@@ -101,7 +98,6 @@ pub struct StatusResult<'a> {
 pub enum CheckGrade {
     /// As it should be.
     Ok,
-    /// Worth knowing.
     Note,
     /// Something is wrong.
     Problem,
@@ -157,7 +153,6 @@ pub struct BundleView {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BundledFile {
-    /// Its name.
     pub name: String,
     /// How long it is.
     pub bytes: usize,
@@ -170,7 +165,6 @@ impl DoctorFinding {
         Self { check, grade: CheckGrade::Ok, found, remedy: None, fixable: false }
     }
 
-    /// Worth knowing.
     pub fn note(
         check: impl Into<String>,
         found: impl Into<String>,
@@ -242,7 +236,6 @@ pub struct RedactionView {
 pub struct SecretKindCount {
     /// The kind, e.g. `github-token` or `url-password`.
     pub kind: String,
-    /// How many.
     pub count: u64,
 }
 
@@ -252,16 +245,13 @@ pub struct SecretKindCount {
 pub struct DaemonResult {
     /// Whether it runs.
     pub running: bool,
-    /// Its pid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
-    /// Its version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// When it started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Time>,
-    /// Its socket.
     pub socket: String,
     /// How many owners it watches.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -16,7 +16,6 @@ use crate::time::Time;
 pub enum FleetLevel {
     /// Nothing.
     None,
-    /// Look.
     #[default]
     Read,
     /// Type, prompt and start.
@@ -122,22 +121,18 @@ impl MemberState {
 pub struct MemberName {
     /// The id, which names its own key.
     pub id: String,
-    /// The name.
     pub name: String,
 }
 
 /// How many sessions a member has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionCounts {
-    /// Working.
     pub working: u64,
-    /// Waiting for somebody.
+    /// Waiting for a person.
     pub waiting: u64,
-    /// Idle.
     pub idle: u64,
     /// Live or unknown, without saying what they do.
     pub unknown: u64,
-    /// Over.
     pub ended: u64,
 }
 
@@ -145,9 +140,7 @@ pub struct SessionCounts {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MemberView {
-    /// Its id.
     pub id: String,
-    /// Its name.
     pub name: String,
     /// What is known of it.
     pub state: MemberState,
@@ -230,9 +223,7 @@ pub struct FleetLsResult {
     pub total: usize,
     /// How many of them are shown.
     pub shown: usize,
-    /// Every member.
     pub members: Vec<MemberView>,
-    /// The hub.
     pub hub: HubView,
     /// What could not be read: every member that is not reachable.
     pub incomplete: Vec<IncompleteSource>,
@@ -241,11 +232,8 @@ pub struct FleetLsResult {
 /// The result of `fleet status`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FleetStatusResult {
-    /// The site.
     pub site: String,
-    /// The hub.
     pub hub: HubView,
-    /// Every member.
     pub members: Vec<MemberView>,
     /// What could not be read: every member that is not reachable.
     pub incomplete: Vec<IncompleteSource>,
@@ -272,7 +260,6 @@ pub struct FleetInitResult {
 pub struct FleetJoinResult {
     /// The member's name.
     pub name: String,
-    /// Its id.
     pub id: String,
     /// Whether it has joined; otherwise the hub has to admit it first.
     pub joined: bool,
@@ -289,9 +276,7 @@ pub struct FleetJoinResult {
 pub struct FleetAdmitResult {
     /// The member's name.
     pub name: String,
-    /// Its id.
     pub id: String,
-    /// Its machine.
     pub machine: String,
     /// What its key is known by.
     pub fingerprint: String,
@@ -308,21 +293,17 @@ pub struct FleetAdmitResult {
 pub struct FleetDepartureResult {
     /// The member's name.
     pub name: String,
-    /// Its id.
     pub id: String,
     /// Whether the hub was told.
     pub told: bool,
 }
 
-/// One operator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OperatorView {
-    /// The name.
     pub name: String,
     /// What the operator may do.
     pub level: FleetLevel,
-    /// Until when.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_after: Option<Time>,
 }
@@ -332,7 +313,6 @@ pub struct OperatorView {
 pub struct FleetOperatorsResult {
     /// The list's version.
     pub version: u64,
-    /// All operators.
     pub operators: Vec<OperatorView>,
 }
 
@@ -345,7 +325,6 @@ pub struct FleetFinding {
     pub what: String,
     /// What was found.
     pub finding: String,
-    /// The remedy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
 }
@@ -389,7 +368,6 @@ pub struct MemberGc {
     /// Why there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// The remedy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }
@@ -401,4 +379,30 @@ pub struct FleetGcResult {
     pub members: Vec<MemberGc>,
     /// Members whose plan is not known.
     pub incomplete: Vec<IncompleteSource>,
+}
+
+/// Something that changed in the fleet, or is there when watching begins.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", tag = "change")]
+pub enum FleetChange {
+    /// A member: how it is now.
+    Member(MemberView),
+    /// A member that was evicted.
+    MemberGone {
+        /// Which.
+        member: MemberName,
+    },
+    /// A session: how it is now.
+    Session(FleetSession),
+    /// A session that its member does not tell of any more.
+    SessionGone {
+        /// Whose.
+        member: MemberName,
+        /// Its agent.
+        agent: String,
+        /// Its id.
+        id: String,
+    },
+    /// The hub: it was lost.
+    Hub(HubView),
 }

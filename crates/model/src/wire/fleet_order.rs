@@ -26,6 +26,8 @@ pub struct OrderRule {
     pub always: &'static [&'static str],
     /// Whether it waits for something by its nature.
     pub waits: bool,
+    /// Whether it goes on, as a stream, instead of ending with an answer.
+    pub streams: bool,
 }
 
 const fn rule(
@@ -33,13 +35,14 @@ const fn rule(
     level: FleetLevel,
     options: &'static [&'static str],
 ) -> OrderRule {
-    OrderRule { command, level, options, raised_by: &[], always: &[], waits: false }
+    OrderRule { command, level, options, raised_by: &[], always: &[], waits: false, streams: false }
 }
 
 use FleetLevel::{Drive, Read, Reap};
 
 /// Every command that can be ordered.
 pub const ORDER_RULES: &[OrderRule] = &[
+    rule("ls", Read, &["all", "agent"]),
     rule("show", Read, &[]),
     rule("why", Read, &[]),
     rule("who", Read, &[]),
@@ -100,6 +103,7 @@ pub const ORDER_RULES: &[OrderRule] = &[
     rule("send-keys", Drive, &[]),
     OrderRule { waits: true, ..rule("run", Drive, &["timeout", "no-wait", "capture"]) },
     rule("resize", Drive, &["cols", "rows"]),
+    OrderRule { streams: true, ..rule("attach", Drive, &ATTACH_OPTIONS) },
     rule("mark", Drive, &[]),
     rule("signal", Drive, &[]),
     rule("pin", Drive, &["remove", "note"]),
@@ -112,6 +116,10 @@ pub const ORDER_RULES: &[OrderRule] = &[
     rule("undo", Reap, &["beside"]),
     rule("access stop", Reap, &[]),
 ];
+
+/// What an attachment is begun with, and what is said about it while it lasts.
+const ATTACH_OPTIONS: [&str; 8] =
+    ["read-only", "take", "size", "stream", "redraw", "input", "number", "end"];
 
 /// Signals that only interrupt, redraw or wake a program.
 const GENTLE_SIGNALS: [&str; 3] = ["INT", "WINCH", "CONT"];
@@ -128,7 +136,6 @@ pub struct OrderArguments {
     /// Options by their long names, without dashes.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub options: BTreeMap<String, Vec<String>>,
-    /// Words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub words: Vec<String>,
 }
@@ -159,6 +166,8 @@ impl OrderRule {
             GENTLE_SIGNALS.contains(&signal.trim_start_matches("SIG").to_uppercase().as_str());
         match self.command {
             "signal" if !is_gentle => Reap,
+            // Whoever only looks changes nothing.
+            "attach" if arguments.options.contains_key("read-only") => Read,
             _ => level.max(self.level),
         }
     }
@@ -219,7 +228,6 @@ fn check_part(text: &str) -> Result<(), String> {
 /// What an operator asks of a member; sealed by the operator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OrderAsk {
-    /// The version.
     pub v: u32,
     /// Its id: one for all that is asked about one order.
     pub id: String,
@@ -248,7 +256,6 @@ pub struct OrderAsk {
 /// What a member answers; sealed by the member.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OrderAnswer {
-    /// The version.
     pub v: u32,
     /// The order's id.
     pub id: String,
@@ -265,7 +272,6 @@ pub enum OrderReply {
     /// It would be done; the grant is for one use.
     #[serde(rename_all = "camelCase")]
     Prepared {
-        /// The permission.
         grant: String,
         /// For how long it is good.
         expires_ms: u64,
@@ -286,19 +292,27 @@ pub enum OrderReply {
         cursor: Option<u64>,
     },
     /// Nothing was done.
-    Refused {
-        /// Why.
-        reason: String,
-        /// The remedy.
-        hint: String,
-    },
+    Refused { reason: String, hint: String },
     /// Too much is being done; nothing was done.
     Busy,
     /// It was handed over, and what came of it is not known.
-    Unknown {
-        /// Why.
-        reason: String,
-    },
+    Unknown { reason: String },
+}
+
+/// A part of what a terminal shows; sealed by the member.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TerminalChunk {
+    /// The version.
+    pub v: u32,
+    /// The attachment's id.
+    pub stream: String,
+    /// How many bytes of it came before.
+    pub position: u64,
+    /// Whole frames, as base64.
+    pub frames: String,
+    /// Whether nothing follows.
+    #[serde(default)]
+    pub last: bool,
 }
 
 /// What a member's daemon is asked to run.
@@ -341,13 +355,11 @@ pub enum OrderState {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OrderEntry {
-    /// Its id.
     pub id: String,
     /// Who gave it.
     pub operator: String,
     /// What it took.
     pub level: FleetLevel,
-    /// The command.
     pub command: String,
     /// When it was noted.
     pub at: Time,

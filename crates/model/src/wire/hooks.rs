@@ -13,7 +13,7 @@ pub enum HookState {
     NotTrusted,
     /// They were written by another version, or start another ostler.
     Outdated,
-    /// Somebody has changed them, or taken some of them away.
+    /// They were changed, or some were removed.
     ForeignEdited,
     /// There are none.
     NotInstalled,
@@ -61,12 +61,10 @@ pub enum HookScope {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HooksResult {
-    /// Where.
     pub scope: HookScope,
     /// Whether nothing was written.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
-    /// By agent.
     pub agents: Vec<HookAgent>,
 }
 
@@ -91,7 +89,6 @@ pub struct HookAgent {
     pub problem: Option<HookProblem>,
 }
 
-/// One file.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HookFile {
@@ -114,7 +111,6 @@ pub struct HookProblem {
     pub code: &'static str,
     /// The thing and the reason.
     pub message: String,
-    /// The remedy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }

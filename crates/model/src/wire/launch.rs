@@ -15,7 +15,6 @@ pub struct LaunchView {
     /// The number that its process had.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
-    /// When.
     pub launched_at: Time,
 }
 

@@ -12,11 +12,10 @@ use crate::wire::IncompleteSource;
 pub enum LockKind {
     /// A session that is live, or may be, works in it.
     Busy,
-    /// Somebody locked it.
+    /// It is locked.
     Manual,
 }
 
-/// One directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LockView {
@@ -39,13 +38,12 @@ pub struct LockView {
     /// Since when it is locked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Time>,
-    /// Until when.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Time>,
     /// The pid of the process that it was locked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder_pid: Option<u32>,
-    /// Whether that process is proven to be gone: the lock keeps nobody out any more.
+    /// Whether that process is proven to be gone: the lock no longer holds.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stale: bool,
 }

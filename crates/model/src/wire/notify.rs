@@ -10,7 +10,7 @@ use crate::time::Time;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NoticeView {
-    /// Why somebody is needed.
+    /// Why a person is needed.
     pub kind: NoticeKind,
     /// When it happened.
     pub at: Time,
@@ -18,7 +18,6 @@ pub struct NoticeView {
     pub agent: String,
     /// The agent's own session id.
     pub session: String,
-    /// Its directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
     /// One line that says it.

@@ -15,10 +15,9 @@ pub struct PinView {
     pub session: String,
     /// Whether it is pinned now.
     pub pinned: bool,
-    /// Since when.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pinned_at: Option<Time>,
-    /// Why, in the words of whoever pinned it.
+    /// Why, in the words of the person who pinned it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
     /// Whether this command changed anything about it.

@@ -31,7 +31,6 @@ pub struct SearchSession {
     pub agent: String,
     /// The agent's own session id.
     pub id: String,
-    /// Its title.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// Where the agent worked.
@@ -62,18 +61,15 @@ pub struct SearchSession {
 pub struct SearchHit {
     /// The adapter id.
     pub agent: String,
-    /// The session.
     pub session: String,
     /// The number of the entry, counted from 1: `ostler logs ID --from N` begins there. Absent for a
     /// record that is too large to be an entry.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub entry: Option<u64>,
-    /// Who.
     pub role: ConversationRole,
     /// The name of the tool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
-    /// When.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<Time>,
     /// The lines around the first match; of a tool's input the values.
@@ -88,7 +84,6 @@ pub struct SearchHit {
 /// How much was looked through.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct SearchedAmount {
-    /// Sessions.
     pub sessions: u64,
     /// Bytes of transcripts.
     pub bytes: u64,
@@ -100,7 +95,6 @@ pub struct SearchedAmount {
 pub enum SearchLine {
     /// A session; its hits follow.
     Session(SearchSession),
-    /// A hit.
     Hit(SearchHit),
     /// The last line.
     End(SearchEnd),

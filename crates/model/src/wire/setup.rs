@@ -29,7 +29,6 @@ pub struct SetupResult {
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SetupCompletion {
-    /// The shell.
     pub shell: String,
     /// Where they are.
     pub path: String,
@@ -68,7 +67,6 @@ pub struct ServiceResult {
     pub enabled: bool,
     /// Whether it runs.
     pub active: bool,
-    /// Its process.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
     /// Whether it goes on after the user has logged out, where that is known.

@@ -1,4 +1,4 @@
-//! A conversation for pages: Markdown parsed into blocks, so that nobody makes HTML of foreign text.
+//! A conversation for pages: Markdown parsed into blocks, so that no client makes HTML of foreign text.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -9,7 +9,6 @@ use crate::time::Time;
 /// The result of `logs --blocks`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct TalkResult<'a> {
-    /// The session.
     pub id: &'a str,
     /// The adapter id.
     pub agent: &'a str,
@@ -28,7 +27,6 @@ pub struct BlockTalkEntry {
     /// When, where the transcript says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<Time>,
-    /// Who.
     pub role: ConversationRole,
     /// The name of the tool.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -53,38 +51,28 @@ fn is_zero(count: &usize) -> bool {
 pub enum TextBlock {
     /// Text as it is, line breaks included.
     Plain {
-        /// The text.
         text: String,
     },
-    /// A paragraph.
     Paragraph {
-        /// Its text.
         spans: Vec<TextSpan>,
     },
-    /// A heading.
     Heading {
         /// From 1 to 6.
         level: u8,
-        /// Its text.
         spans: Vec<TextSpan>,
     },
-    /// Code.
     Code {
         /// The language, where it is said.
         #[serde(skip_serializing_if = "Option::is_none")]
         language: Option<String>,
-        /// The code.
         text: String,
     },
-    /// A list.
     List {
         /// The number of the first item, if they are numbered.
         #[serde(skip_serializing_if = "Option::is_none")]
         start: Option<u64>,
-        /// The items.
         items: Vec<Vec<TextBlock>>,
     },
-    /// A quotation.
     Quote {
         /// What is quoted.
         blocks: Vec<TextBlock>,
@@ -101,18 +89,13 @@ pub enum TextBlock {
 /// A stretch of text in one style.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct TextSpan {
-    /// The text.
     pub text: String,
-    /// Strong.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub bold: bool,
-    /// Emphasized.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub italic: bool,
-    /// Struck through.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub strike: bool,
-    /// Code.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub code: bool,
     /// Where it leads: `http` and `https` only.

@@ -17,10 +17,8 @@ pub struct TopResult<'a> {
     pub incomplete: &'a [IncompleteSource],
 }
 
-/// One group.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct TopGroup<'a> {
-    /// Which.
     pub group: AttentionGroup,
     /// How many there are.
     pub count: usize,

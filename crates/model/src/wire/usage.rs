@@ -13,11 +13,8 @@ use crate::time::Time;
 pub enum UsageGrouping {
     /// Days of the local time zone.
     Day,
-    /// Agents.
     Agent,
-    /// Directories.
     Project,
-    /// Models.
     Model,
 }
 
@@ -29,7 +26,6 @@ pub struct UsageResult {
     pub by: UsageGrouping,
     /// Days in their order; anything else with the most tokens first.
     pub groups: Vec<UsageSum>,
-    /// Everything together.
     pub total: UsageSum,
     /// Sessions whose agent tells only totals: they are counted on the day of their last activity.
     pub sessions_counted_whole: u64,
@@ -62,7 +58,6 @@ pub struct UsageSum {
 /// The result of `usage --series`: what one session used, answer by answer.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct UsageSeries {
-    /// The agent.
     pub agent: String,
     /// The agent's own session id.
     pub id: String,
@@ -74,10 +69,8 @@ pub struct UsageSeries {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UsageStep {
-    /// When.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<Time>,
-    /// The model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// Tokens by kind.

@@ -13,11 +13,9 @@ pub struct WebStarted {
     pub url: String,
     /// The link that signs one tab in, once, within ten minutes.
     pub link: String,
-    /// The port.
     pub port: u16,
-    /// The process.
     pub pid: u32,
-    /// What whoever signs in may do: `watch`, `type` or `manage`, each with those before it.
+    /// The rights of a new sign-in: `watch`, `type` or `manage`, each with those before it.
     pub right: String,
 }
 
@@ -25,11 +23,9 @@ pub struct WebStarted {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WebTab {
-    /// Its name.
     pub name: String,
     /// What it may do.
     pub right: String,
-    /// Since when.
     pub signed_in_at: Time,
     /// When it last asked for something.
     pub last_used_at: Time,
@@ -52,7 +48,6 @@ pub struct WebToken {
 /// A right that was asked for.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct WebRightAsked {
-    /// Which.
     pub right: String,
     /// What a person confirms.
     pub code: String,
@@ -63,7 +58,6 @@ pub struct WebRightAsked {
 /// A ticket for one WebSocket.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct WebTicket {
-    /// The ticket.
     pub ticket: String,
 }
 

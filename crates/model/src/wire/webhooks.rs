@@ -23,7 +23,6 @@ pub struct WebhooksResult {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WebhookTestResult {
-    /// Which webhook.
     pub id: String,
     /// Where the test event was sent.
     pub url: String,

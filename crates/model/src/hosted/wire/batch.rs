@@ -18,7 +18,7 @@ pub struct StepRecord {
     /// The event it made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seq: Option<u64>,
-    /// Run: whether nobody waited for its end.
+    /// Run: whether no client waited for its end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub no_wait: Option<bool>,
     /// Run: whether its end was seen.
@@ -58,7 +58,6 @@ pub struct StepRecord {
 pub struct StepError {
     /// The stable code.
     pub code: &'static str,
-    /// In words.
     pub message: String,
 }
 
@@ -66,10 +65,8 @@ pub struct StepError {
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BatchResult {
-    /// By step.
     pub steps: Vec<StepRecord>,
     /// How many were completed.
     pub completed_count: usize,
-    /// Which failed.
     pub failed_indices: Vec<usize>,
 }

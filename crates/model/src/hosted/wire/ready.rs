@@ -20,4 +20,13 @@ pub struct ReadyResult {
     pub ended: bool,
     /// What the screen shows.
     pub screen: String,
+    /// Whether this host counts Enters: one of an earlier release does not.
+    #[serde(default)]
+    pub counts_enters: bool,
+    /// Whether something was typed since that was not sent.
+    #[serde(default)]
+    pub unsent: bool,
+    /// How long ago Enter was pressed last; absent if it never was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since_enter_ms: Option<u64>,
 }

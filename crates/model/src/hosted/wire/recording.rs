@@ -24,15 +24,15 @@ pub struct RecordingFrame {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<(u16, u16)>,
     /// Styles that are used for the first time, as CSS; their numbers go on from 0.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub css: Vec<String>,
     /// Rows that changed: their number, from 0, and what stands there now.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rows: Vec<(usize, Vec<FrameRun>)>,
     /// Row and column of the cursor, unless it is hidden.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<(u16, u16)>,
-    /// A mark that somebody set here.
+    /// A mark that was set here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mark: Option<String>,
 }
@@ -41,7 +41,6 @@ pub struct RecordingFrame {
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ScrollbackResult {
-    /// The session.
     pub session_id: String,
     /// How many lines scrolled away and are kept.
     pub total: usize,

@@ -43,7 +43,6 @@ pub enum SnapshotFormat {
     /// Rows, and more on request.
     #[default]
     Structured,
-    /// One text.
     Text,
 }
 
@@ -63,13 +62,10 @@ impl SnapshotFormat {
 pub struct SnapshotResult {
     /// In which form.
     pub format: SnapshotFormat,
-    /// The session.
     pub session_id: String,
     /// The last event behind the screen; -1 before the first.
     pub captured_at_seq: i64,
-    /// Columns.
     pub cols: u16,
-    /// Rows.
     pub rows: u16,
     /// The cursor's row, from 0.
     pub cursor_row: u16,
@@ -80,13 +76,11 @@ pub struct SnapshotResult {
     /// Whether a full-screen program has the screen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub is_alt_screen: Option<bool>,
-    /// The rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub visible_lines: Option<Vec<SnapshotLine>>,
     /// The rows that scrolled away, oldest first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scrollback_lines: Option<Vec<SnapshotLine>>,
-    /// Every cell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cells: Option<Vec<SnapshotCells>>,
     /// The rows as one text.
@@ -113,10 +107,8 @@ pub struct SnapshotCells {
     pub cells: Vec<SnapshotCell>,
 }
 
-/// One cell.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SnapshotCell {
-    /// The character.
     pub char: String,
     /// Its colour, if it has its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -124,16 +116,12 @@ pub struct SnapshotCell {
     /// The colour behind it, if it has its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bg: Option<String>,
-    /// Bold.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub bold: bool,
-    /// Italic.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub italic: bool,
-    /// Underlined.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub underline: bool,
-    /// Struck through.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub strikethrough: bool,
 }
@@ -142,29 +130,21 @@ pub struct SnapshotCell {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ScreenshotResult {
-    /// The session.
     pub session_id: String,
     /// The last event behind the screen.
     pub captured_at_seq: i64,
     /// The profile it was drawn with.
     pub profile_name: String,
-    /// Columns.
     pub cols: u16,
-    /// Rows.
     pub rows: u16,
-    /// The picture.
     pub artifact_path: String,
-    /// Its size.
     pub png_size_bytes: u64,
     /// Whether the cursor is drawn.
     pub cursor_visible: bool,
     /// What drew it.
     pub renderer_backend: String,
-    /// Its width.
     pub pixel_width: u32,
-    /// Its height.
     pub pixel_height: u32,
-    /// Its hash.
     pub sha256: String,
     /// The hash of the profile.
     pub render_profile_hash: String,

@@ -14,9 +14,8 @@ const LONGEST_DELIVERY: usize = 128;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SubmitParams {
-    /// Names this submission, so that its proof can be told by another request; chosen by whoever asks.
+    /// Names this submission, so that its proof can be told by another request; chosen by the client.
     pub delivery: String,
-    /// The text.
     pub text: String,
     /// Also while a person types here.
     #[serde(default)]
@@ -68,7 +67,7 @@ pub enum SubmissionState {
     PersonTypes,
     /// The text was pasted and not seen on the screen. Enter was not pressed.
     NotComposed,
-    /// Enter was pressed and the text has left the composer, or whoever asked has proof.
+    /// Enter was pressed and the text has left the composer, or the client has proof.
     Submitted,
     /// Enter was pressed as often as may be, and the text still stands in the composer.
     Stuck,
@@ -93,11 +92,10 @@ pub struct SubmitResult {
     pub screen: String,
 }
 
-/// Whoever asked for a submission has found its proof, or gives it up: Enter is not pressed again.
+/// The client has found the proof of its submission, or gives it up: Enter is not pressed again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SubmissionProofParams {
-    /// Which submission.
     pub delivery: String,
 }
 

@@ -96,6 +96,24 @@ pub struct WaitResult {
     /// The agent that was waited for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentSeen>,
+    /// Of several that were waited for, each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sessions: Vec<AwaitedSession>,
+}
+
+/// One of several sessions that were waited for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AwaitedSession {
+    /// The session, as it was asked for; of a group its terminal.
+    pub session: String,
+    /// Whether its agent does what was waited for.
+    pub matched: bool,
+    /// Whether it is over.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ended: bool,
+    /// Its agent, when it was last seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<AgentSeen>,
 }
 
 impl WaitResult {
@@ -108,6 +126,7 @@ impl WaitResult {
                 condition: None,
                 screen: None,
                 agent: None,
+                sessions: Vec::new(),
                 exit_signal: None,
                 captured_at_seq: self.captured_at_seq.map(|seq| seq.max(0)),
                 ..self
