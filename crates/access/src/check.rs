@@ -23,13 +23,10 @@ use super::{SOCKET_CONNECT_TIMEOUT, access_clocks};
 pub struct CheckedAccess {
     pub(crate) dir: PrivateDir,
     pub(crate) facts: InodeFacts,
-    /// Its record.
     pub meta: AccessMeta,
     /// What a borrower needs. Missing only in a directory whose removal had begun.
     pub env: Option<AgentEnv>,
-    /// Its stop.
     pub stop: Option<StopRecord>,
-    /// Its state.
     pub judged: JudgedAccess,
     /// Its known files as they were checked.
     pub(crate) files: Vec<(&'static str, InodeFacts)>,
@@ -190,7 +187,7 @@ impl CheckedAccess {
         AgentPresence::from_process_and_socket(process, answer)
     }
 
-    /// Whether somebody serves the lent socket.
+    /// Whether a process serves the lent socket.
     pub(crate) fn is_served(&self) -> bool {
         ask_socket(&self.dir, LENT_SOCKET) == SocketAnswer::Answers
     }

@@ -1,8 +1,8 @@
 //! Connection limit of a keeper: a counting semaphore that closes idle connections under pressure.
 //!
 //! At the limit nothing more is accepted and the others wait in the socket's backlog; none is closed
-//! without a word. Whoever holds a connection and asks nothing (or sends half a request) gives it up
-//! while others wait, so that idle ones cannot shut everybody out.
+//! without a word. An idle connection (or one with half a request) is closed
+//! while others wait, so that it cannot starve them.
 
 use std::collections::HashMap;
 use std::net::Shutdown;

@@ -18,7 +18,7 @@ pub enum AccessFindingCode {
     AgentOutlives,
     /// The session is not over and its agent is gone.
     AgentGone,
-    /// Nobody serves the lent socket.
+    /// No process serves the lent socket.
     KeeperGone,
     /// What it was lent to is gone.
     Orphaned,
@@ -38,14 +38,12 @@ impl AccessFindingCode {
     }
 }
 
-/// One thing that somebody should look at.
+/// One thing that needs a person's attention.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccessFinding {
-    /// What kind.
     pub code: AccessFindingCode,
     /// The session, if it is about one.
     pub id: Option<String>,
-    /// What.
     pub message: String,
     /// What to do about it.
     pub remedy: String,

@@ -2,7 +2,7 @@
 //! the lent socket in front of it.
 //!
 //! It is started by `open` and reports on its standard output when the agent is ready; until `open`
-//! says that the session is written down, the end of its standard input means that nobody wants it.
+//! says that the session is written down, the end of its standard input means that the opener has gone.
 //! Then it ends when its agent does, ends its agent when the time is over, and has the session
 //! stopped when the session it was lent to is gone. It sleeps in the kernel all the while.
 
@@ -38,9 +38,7 @@ const AGENT_START_TIMEOUT: Duration = Duration::from_secs(10);
 /// What a keeper is told.
 #[derive(Debug)]
 pub struct KeeperOrder {
-    /// ostler's home.
     pub home: PathBuf,
-    /// The session.
     pub id: String,
     /// How long the keys live.
     pub ttl_s: u64,
@@ -51,7 +49,6 @@ pub struct KeeperOrder {
 }
 
 impl KeeperOrder {
-    /// As arguments.
     pub(super) fn to_args(&self) -> [OsString; 6] {
         [
             KEEPER_ROLE.into(),
@@ -121,7 +118,7 @@ pub fn run_keeper(order: KeeperOrder) -> Result<(), AccessError> {
 
     let ended = happened.clone();
     std::thread::spawn(move || {
-        // Whatever it says: the agent is no more.
+        // The answer does not matter: the agent is gone.
         let _ = agent.wait();
         let _ = ended.send(KeeperEvent::AgentEnded);
     });
@@ -147,7 +144,7 @@ pub fn run_keeper(order: KeeperOrder) -> Result<(), AccessError> {
     report_ready(pid)?;
 
     let committed = attend_agent(&inbox, &happened, &policy, &identity, &order);
-    // Only what we made: a socket that somebody put in its place is theirs.
+    // Only what we made: a socket that another process put in its place is not ours.
     if policy.dir.facts_of(OsStr::new(LENT_SOCKET)).ok().flatten().map(|now| now.inode)
         == lent.map(|lent| lent.inode)
     {
@@ -156,7 +153,7 @@ pub fn run_keeper(order: KeeperOrder) -> Result<(), AccessError> {
         unlinked.note_dropped("removing the lent socket");
     }
     if !committed && matches!(policy.dir.facts_of(OsStr::new(META_FILE)), Ok(None)) {
-        // The opener died before there was a record: nobody else knows what this directory is.
+        // The opener died before there was a record: nothing else describes this directory.
         #[expect(clippy::disallowed_methods, reason = "what its opener made and did not finish")]
         let removed = [
             policy.dir.unlink_name(OsStr::new(AGENT_ENV_FILE)),
@@ -245,6 +242,7 @@ fn listen_to_opener(happened: &Sender<KeeperEvent>) {
 
 fn accept_borrowers(listener: &UnixListener, policy: &Arc<ProxyPolicy>) {
     let connections = Arc::new(Connections::default());
+    sys::sender::attribute_senders(listener).note_dropped("asking for the senders of requests");
     for number in 0u64.. {
         connections.wait_for_room();
         let entered = listener.accept().and_then(|(connection, _)| {
@@ -252,7 +250,7 @@ fn accept_borrowers(listener: &UnixListener, policy: &Arc<ProxyPolicy>) {
             Ok((connection, turn))
         });
         let Ok((connection, turn)) = entered else {
-            // No descriptor left: wait for somebody to finish.
+            // No descriptor left: wait until a connection closes.
             std::thread::sleep(Duration::from_millis(50));
             continue;
         };

@@ -66,16 +66,10 @@ pub enum AccessError {
     Address(#[from] AddressError),
     /// The session breaks a rule.
     #[error("access session `{id}` cannot be used: {}", .skip.reason_text())]
-    Unusable {
-        /// Which.
-        id: String,
-        /// The rule.
-        skip: Refusal,
-    },
+    Unusable { id: String, skip: Refusal },
     /// The session is over, or its agent is not there.
     #[error("access session `{id}` is {what}")]
     NotActive {
-        /// Which.
         id: String,
         /// What it is instead.
         what: String,
@@ -83,7 +77,6 @@ pub enum AccessError {
     /// A program of OpenSSH could not be started.
     #[error("`{program}` cannot be started: {source}")]
     Program {
-        /// Which.
         program: &'static str,
         /// The system's answer.
         source: io::Error,
@@ -99,7 +92,6 @@ pub enum AccessError {
     Refused {
         /// What and why.
         what: String,
-        /// The remedy.
         hint: String,
     },
     /// A file could not be read or written.
@@ -120,7 +112,7 @@ impl AccessError {
     }
 }
 
-/// A few characters that nobody else has chosen.
+/// A few characters that are unlikely to be chosen twice.
 pub(crate) fn random_word() -> io::Result<String> {
     const LETTERS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
     let bytes: [u8; 10] = sys::random::random_bytes()?;

@@ -1,5 +1,5 @@
 //! The log of each session: append-only lines in `log/<id>.jsonl`. It outlives the session, so that
-//! its end can be read there too, and goes only when somebody asks for that.
+//! its end can be read there too, and goes only on request.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -60,7 +60,6 @@ pub(crate) fn append_event(
 /// A session's log.
 #[derive(Debug, Default)]
 pub struct AccessLog {
-    /// The session.
     pub id: String,
     /// Oldest first.
     pub entries: Vec<AccessLogEntry>,
@@ -142,7 +141,7 @@ impl FoundLog {
     }
 }
 
-/// The logs of sessions that are gone and that nobody added to after `before`. A log that cannot be read,
+/// The logs of sessions that are gone and without an entry after `before`. A log that cannot be read,
 /// or that has no last line, is kept.
 pub(crate) fn find_expired(root: &AccessRoot, before: Time) -> Result<Vec<FoundLog>, RootFault> {
     let Some(dir) = root.existing_beside("log")? else { return Ok(Vec::new()) };

@@ -31,7 +31,6 @@ use super::{AccessError, client, log, random_word};
 /// What is to be opened.
 #[derive(Debug)]
 pub struct OpenAccessRequest {
-    /// How long.
     pub ttl: Duration,
     /// What to call it.
     pub label: Option<String>,
@@ -372,7 +371,7 @@ fn run_ssh_add(
 #[expect(clippy::disallowed_methods, reason = "what this process made and did not finish")]
 fn remove_failed_opening(root: &AccessRoot, dir: &PrivateDir, id: &str) {
     for name in SESSION_FILE_NAMES.into_iter().filter(|name| *name != LENT_SOCKET) {
-        // Most were never made. Whatever stays is listed as unknown.
+        // Most were never made. What stays is listed as unknown.
         dir.unlink_name(OsStr::new(name)).note_dropped("removing what a failed opening made");
     }
     root.sessions()
@@ -380,7 +379,7 @@ fn remove_failed_opening(root: &AccessRoot, dir: &PrivateDir, id: &str) {
         .note_dropped("removing what a failed opening made");
 }
 
-/// Binds an access to this very process and whatever it becomes: when it ends, the access does.
+/// Binds an access to this very process across `exec`: when it ends, the access does.
 pub fn bind_to_this_process(
     program: &str,
     machine: &Machine,

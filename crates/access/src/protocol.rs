@@ -46,7 +46,6 @@ const USERAUTH_REQUEST: u8 = 50;
 pub enum SshAgentRequest {
     /// The public keys.
     Identities,
-    /// A signature.
     Sign {
         /// Which key, by its fingerprint.
         fingerprint: String,
@@ -64,7 +63,7 @@ pub enum SshAgentRequest {
     },
     /// Which extensions there are.
     Query,
-    /// Something that adds keys, locks the agent or that nobody knows, in words.
+    /// Something that adds keys, locks the agent or is unknown, in words.
     Private(&'static str),
 }
 

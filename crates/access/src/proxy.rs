@@ -1,7 +1,7 @@
 //! Between a borrower and the agent: forwards what is allowed, refuses the rest, notes signatures.
 //!
 //! The protocol is strictly one question, one answer, so each connection is one thread that blocks:
-//! nothing is done while nobody asks.
+//! nothing is done while there is no request.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,6 +13,8 @@ use crate::rules::log::{AccessEvent, LoginDestination, SocketPeer};
 use crate::rules::{KEYS_SOCKET, may_be_secret};
 use sys::machine::Machine;
 use sys::private::PrivateDir;
+use sys::sender::AttributedStream;
+use sys::socket::PeerCredentials;
 
 use super::connections::ConnectionTurn;
 use super::protocol::{self, SshAgentRequest};
@@ -43,17 +45,27 @@ pub(super) struct ProxyPolicy {
 /// Serves one connection to its end. `turn` says whether a request is under way.
 pub(super) fn serve_borrower(
     policy: &ProxyPolicy,
-    mut borrower: UnixStream,
+    borrower: UnixStream,
     turn: &ConnectionTurn,
 ) -> io::Result<()> {
-    let peer = sys::socket::peer_credentials(&borrower)?;
-    if !peer.is_us() && peer.uid != 0 {
+    let may_ask = |sender: PeerCredentials| sender.is_us() || sender.uid == 0;
+    let mut borrower = AttributedStream::new(borrower)?;
+    let mut asker = borrower.sender();
+    if !may_ask(asker) {
         return Ok(());
     }
-    let peer = describe_peer(&policy.machine, peer);
+    let mut peer = describe_peer(&policy.machine, asker);
     let mut agent: Option<UnixStream> = None;
     let mut bound: Option<LoginDestination> = None;
     while let Some(message) = client::receive_message(&mut borrower)? {
+        // A connection may be passed on: who asks counts, not who connected.
+        if borrower.sender() != asker {
+            asker = borrower.sender();
+            peer = describe_peer(&policy.machine, asker);
+        }
+        if !may_ask(asker) {
+            return Ok(());
+        }
         // What cannot be understood is not passed on.
         let request = protocol::parse_request(&message).unwrap_or(SshAgentRequest::Private(BROKEN));
         if let Some(what) = policy.refuses(&request) {
@@ -114,7 +126,7 @@ fn merge_destinations(
 }
 
 /// The process at the other end, as far as it can be named.
-fn describe_peer(machine: &Machine, peer: sys::socket::PeerCredentials) -> Option<SocketPeer> {
+fn describe_peer(machine: &Machine, peer: PeerCredentials) -> Option<SocketPeer> {
     let pid = peer.pid?;
     let identity = machine.identify_process(pid).ok();
     let comm = identity.as_ref().and_then(|identity| identity.comm.clone());
@@ -166,7 +178,7 @@ impl ProxyPolicy {
         log::append_event(&self.root, &self.id, event, self.machine.read_clock())
     }
 
-    /// Adds a line to the log. Nobody can be told when that fails, and a borrower must not be able
+    /// Adds a line to the log. A failure has no one to report to, and a borrower must not be able
     /// to stop the agent by filling the disk.
     pub(super) fn log_event(&self, event: AccessEvent) {
         self.append_event(event).note_dropped("adding to the session's log");

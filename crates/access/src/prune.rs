@@ -3,7 +3,7 @@
 //! Sends no signal, opens no key, follows no link, removes nothing but the names ostler creates and
 //! an empty directory. The order of a removal: check, lock, check again, and then the reaper: rename out
 //! of the way, look once more, unlink the known names with `meta.json` last, remove the directory. A
-//! credential is discarded: no copy of it is kept, and the receipt says so. Whatever is not as it was,
+//! credential is discarded: no copy of it is kept, and the receipt says so. If anything changed,
 //! the directory gets its name back.
 
 use std::ffi::{OsStr, OsString};
@@ -33,7 +33,6 @@ use super::{log, random_word};
 pub struct PrunedEntry {
     /// The entry: an id, or a name that is none.
     pub name: String,
-    /// What.
     pub outcome: PruneOutcome,
 }
 
@@ -136,7 +135,7 @@ pub fn plan_prune(machine: &Machine, logs_before: Option<Time>) -> Result<PruneR
     Ok(report)
 }
 
-/// Looks at every entry and removes what may go. Whoever calls this is the writer.
+/// Looks at every entry and removes what may go. The caller holds the writer lock.
 pub fn prune_access(
     writer: &WriterLock,
     machine: &Machine,
@@ -288,7 +287,7 @@ fn prune_entry(
     if let Err(error) = log::append_event(root, &id, event, machine.read_clock()) {
         tracing::debug!(%error, id, "the removal is not in the session's log");
     }
-    // Ids are never used again, and whoever waits for this lock finds no session.
+    // Ids are never used again, and a waiter for this lock finds no session.
     root.forget_lock(&id);
     Ok((state, death))
 }
@@ -311,7 +310,7 @@ fn check_removable(
     Ok((checked, (state, death)))
 }
 
-/// After the rename: the same directory, the same files, nobody there.
+/// After the rename: the same directory, the same files, no user of it.
 fn check_unchanged(
     root: &AccessRoot,
     aside: &OsStr,

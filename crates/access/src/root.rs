@@ -19,29 +19,18 @@ pub enum RootFault {
     /// Others may use it.
     #[error("FAIL_ROOT_OPEN: `{}` is open to others (mode {mode:04o})", path.display())]
     Open {
-        /// Which.
         path: PathBuf,
         /// Its permission bits.
         mode: u32,
     },
     /// A link or a file.
     #[error("FAIL_ROOT_NOT_DIR: `{}` is not a directory", path.display())]
-    NotDir {
-        /// Which.
-        path: PathBuf,
-    },
-    /// Somebody else's.
+    NotDir { path: PathBuf },
     #[error("FAIL_ROOT_OWNER: `{}` belongs to user {owner}", path.display())]
-    Owner {
-        /// Which.
-        path: PathBuf,
-        /// Whose.
-        owner: u32,
-    },
+    Owner { path: PathBuf, owner: u32 },
     /// The system refused.
     #[error("`{}` cannot be used: {source}", path.display())]
     Io {
-        /// Which.
         path: PathBuf,
         /// The system's answer.
         source: io::Error,
@@ -129,7 +118,7 @@ impl AccessRoot {
         open_private(&self.access, name, &self.path.join(name))
     }
 
-    /// Tries to lock a session; `None` when somebody else holds the lock.
+    /// Tries to lock a session; `None` when another process holds it.
     pub(crate) fn lock_session(&self, id: &str) -> Result<Option<AdvisoryLock>, PrivateError> {
         self.make_beside("locks").map_err(|fault| PrivateError::Io {
             path: self.path.join("locks"),
@@ -147,7 +136,7 @@ impl AccessRoot {
     /// Removes the lock file of a session that is gone, while its lock is held.
     pub(crate) fn forget_lock(&self, id: &str) {
         if let Ok(Some(locks)) = self.existing_beside("locks") {
-            // If it stays it is in nobody's way.
+            // It does no harm if it stays.
             #[expect(clippy::disallowed_methods, reason = "the lock that this process holds")]
             locks
                 .unlink_name(OsStr::new(&format!("{id}.lock")))

@@ -35,7 +35,7 @@ const END_POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// Why a session is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopReason {
-    /// Somebody asked for it.
+    /// On request.
     Asked,
     /// Its time is over.
     Expired,
@@ -277,7 +277,7 @@ fn write_down(
         let name = OsStr::new(name);
         let facts = checked.dir.facts_of(name).ok().flatten();
         if facts.is_some_and(|facts| facts.kind == sys::private::InodeKind::Socket) {
-            // A leftover of ours that nobody listens on; if it stays, prune removes it.
+            // A leftover of ours without a listener; if it stays, prune removes it.
             #[expect(
                 clippy::disallowed_methods,
                 reason = "a dead socket of a session that is over"

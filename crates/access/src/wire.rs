@@ -20,7 +20,6 @@ pub struct AccessView {
     /// The same in words, or another remark.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// Its agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<AccessAgentView>,
     /// Whether the process that serves its socket is there: `alive`, `dead` or `unknown`.
@@ -38,7 +37,6 @@ pub struct AccessView {
     /// What a person called it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// Its keys.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub keys: Vec<KeyView>,
     /// The socket that is lent.
@@ -65,19 +63,14 @@ pub struct AccessAgentView {
     pub presence: &'static str,
     /// A reason code.
     pub reason: &'static str,
-    /// Its pid.
     pub pid: u32,
 }
 
-/// A key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct KeyView {
-    /// Its fingerprint.
     pub fingerprint: String,
-    /// Its algorithm.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Its comment.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
 }
@@ -85,9 +78,7 @@ pub struct KeyView {
 /// The session that an access is lent to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct BoundView {
-    /// Which agent's.
     pub agent: String,
-    /// Its id.
     pub id: String,
     /// The pid it had.
     pub pid: u32,
@@ -98,28 +89,24 @@ pub struct BoundView {
 /// The result of `access list`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct AccessListResult {
-    /// By name.
     pub sessions: Vec<AccessView>,
 }
 
 /// The result of `access show`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct AccessShowResult {
-    /// The session.
     pub session: AccessView,
 }
 
 /// The result of `access open` and `access env`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct AccessEnvResult {
-    /// The session.
     pub id: String,
     /// When its keys expire.
     #[serde(rename = "expiresAt")]
     pub expires_at: Time,
     /// The variables that lend it.
     pub environment: LentEnvironment,
-    /// Its keys.
     pub keys: Vec<KeyView>,
 }
 
@@ -143,11 +130,9 @@ pub struct AccessStopResult {
 /// What was done about one session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct StoppedView {
-    /// The session.
     pub id: String,
     /// `stopped`, `refused`, `unproven`, `still-running`, or `would-stop`.
     pub outcome: &'static str,
-    /// In words.
     pub detail: String,
 }
 
@@ -177,19 +162,16 @@ pub struct PruneView {
     pub action: &'static str,
     /// `access`, or `access-log` for the log of a session that is gone.
     pub kind: &'static str,
-    /// The entry.
     pub id: String,
     /// `PRUNED`, `PRUNED_LOG`, a `SKIP_` code, or `FAIL_REMOVE`; under `--dry-run` `WOULD_PRUNE`,
     /// `WOULD_PRUNE_LOG`, or the code with `WOULD_` in front.
     pub code: String,
-    /// In words.
     pub reason: String,
 }
 
 /// The result of `access log`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct AccessLogResult {
-    /// The session.
     pub id: String,
     /// Oldest first.
     pub entries: Vec<AccessLogEntry>,

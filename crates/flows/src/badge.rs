@@ -1,6 +1,6 @@
 //! The counts of `ostler badge`, and the daemon's thread that keeps them up to date.
 //!
-//! Nobody pays for what nobody looks at: the thread is started by the first question and ends when there
+//! Counting costs nothing without a reader: the thread is started by the first question and ends when there
 //! was none for a while.
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,7 +14,7 @@ use model::wire::BadgeResult;
 use crate::live::{LiveSessions, LiveSource};
 use crate::observe::Observation;
 
-/// How long nobody has asked before the thread ends.
+/// How long without a request until the thread ends.
 const BADGE_UNASKED_TIMEOUT: Duration = Duration::from_secs(15 * 60);
 
 /// Counts agents' sessions by the attention they need. A terminal without an agent is none.
@@ -35,7 +35,7 @@ pub fn count_badge(observation: &Observation, now: Time) -> BadgeResult {
     counts
 }
 
-/// The counts as they are now, kept by a thread while somebody asks for them.
+/// The counts as they are now, kept by a thread while there are requests.
 #[derive(Debug)]
 pub struct BadgeKeeper {
     source: LiveSource,
@@ -50,7 +50,7 @@ struct SharedCounts {
 }
 
 impl BadgeKeeper {
-    /// Nothing is looked at before somebody asks.
+    /// Nothing is looked at before the first request.
     pub fn new(source: LiveSource) -> Self {
         let shared = SharedCounts { counts: None, is_watched: false, asked_at: Instant::now() };
         Self { source, shared: Arc::new(Mutex::new(shared)) }
@@ -63,7 +63,7 @@ impl BadgeKeeper {
         if !shared.is_watched {
             let (source, theirs) = (self.source.clone(), Arc::clone(&self.shared));
             let thread = std::thread::Builder::new().name("badge".to_owned());
-            // Without a thread whoever asks looks for themselves.
+            // Without a thread each request computes its own answer.
             shared.is_watched = thread.spawn(move || keep_counts(source, &theirs)).is_ok();
         }
         shared.counts
@@ -81,7 +81,7 @@ fn keep_counts(source: LiveSource, shared: &Mutex<SharedCounts>) {
                 shared.asked_at.elapsed() >= BADGE_UNASKED_TIMEOUT
             }
             Ok(None) => shared.asked_at.elapsed() >= BADGE_UNASKED_TIMEOUT,
-            // Whoever asks looks for themselves, and the next question begins anew.
+            // Each request computes its own answer, and the next question begins anew.
             Err(_) => true,
         };
         if is_over {

@@ -1,5 +1,5 @@
 //! A tarball for a bug report: what is known about ostler itself, with everything left out that is
-//! somebody's. Transcripts, prompts, titles and values of the environment are never read for it; all
+//! a person's. Transcripts, prompts, titles and values of the environment are never read for it; all
 //! text goes through the redaction, and the home directory is called `~`.
 
 use std::fs::{self, File};

@@ -5,7 +5,7 @@ use model::failure::{Failure, FailureKind};
 use model::time::Time;
 use store::writer::StoreWriter;
 
-/// Writes a note. Whoever calls this is the writer.
+/// Writes a note. The caller holds the writer lock.
 pub(crate) fn perform_note(
     writer: &mut StoreWriter,
     note: &ControlNote,

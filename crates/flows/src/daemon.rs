@@ -39,7 +39,7 @@ const CONDENSE_TIME_BUDGET: Duration = Duration::from_secs(5);
 /// How often a sweep is repeated because an owner ended meanwhile.
 const MAX_SWEEP_ROUNDS: usize = 8;
 
-/// Gives the order when the daemon turns to it; none if whoever asked is gone.
+/// Gives the order when the daemon turns to it; none if the client is gone.
 type TakeOrder = Box<dyn FnOnce() -> Option<DaemonOrder> + Send>;
 type Reply = Box<dyn FnOnce(DaemonAnswer) + Send>;
 
@@ -66,7 +66,7 @@ impl OrderQueue {
     ) {
         use std::io::Write;
 
-        // When the daemon has stopped, both are dropped, which tells whoever waits for them.
+        // When the daemon has stopped, both are dropped, which wakes their waiters.
         if self.orders.send((Box::new(take), Box::new(reply))).is_ok() {
             // A full pipe has rung already.
             let _ = (&self.bell).write(&[1]);
@@ -164,7 +164,7 @@ impl Daemon {
         }
     }
 
-    /// Works until it is told to stop, or its home is no longer where it was. The right to write is handed back, so that nobody else takes
+    /// Works until it is told to stop, or its home is no longer where it was. The right to write is handed back, so that no other process takes
     /// it before the daemon's door is closed.
     pub fn run(mut self, problem: &mut dyn FnMut(&str)) -> io::Result<StoreWriter> {
         loop {
@@ -276,7 +276,7 @@ impl Daemon {
         let mut rung = [0; 64];
         let _ = self.bell.read(&mut rung)?;
         while let Ok((take, reply)) = self.orders.try_recv() {
-            // Whoever gave up before this has asked for nothing.
+            // A client that gave up before this has ordered nothing.
             let Some(order) = take() else { continue };
             sys::pause::pause_at("daemon.taken");
             if let Err(error) = self.check_home() {

@@ -73,7 +73,7 @@ pub fn examine_hooks(machine: &Machine, program: &Path) -> Vec<DoctorFinding> {
     agents.map(finding).collect()
 }
 
-/// Access sessions that somebody should look at.
+/// Access sessions that need a person's attention.
 fn examine_access(machine: &Machine) -> Vec<DoctorFinding> {
     let found = access::findings::find_problems(machine);
     if found.is_empty() {

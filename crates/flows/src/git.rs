@@ -47,7 +47,7 @@ fn ask_git(root: &Path, arguments: &[&str], emptied: &[String]) -> Result<String
     finish(&mut command)
 }
 
-/// Runs it in the directory that it was given, whatever repository a hook around this process names.
+/// Runs it in the directory that it was given, even if the environment (a git hook's, say) names another repository.
 fn finish(command: &mut Command) -> Result<String, String> {
     command
         .env("GIT_TERMINAL_PROMPT", "0")

@@ -1,4 +1,4 @@
-//! Launch groups: places that are taken before anything is made, and what becomes of whoever has them.
+//! Launch groups: places that are taken before anything is made, and what becomes of their holders.
 //!
 //! A group is a label. Who belongs to it is a row of the store; whether that is still there is asked of the process
 //! that it was started as, every time.
@@ -99,7 +99,7 @@ pub fn is_of_members(one: &Observed, members: &[GroupMember]) -> bool {
     })
 }
 
-/// Does what is ordered about members. Whoever calls this is the writer.
+/// Does what is ordered about members. The caller holds the writer lock.
 pub(crate) fn perform_group_order(
     writer: &mut StoreWriter,
     order: &GroupOrder,
@@ -121,7 +121,7 @@ pub(crate) fn perform_group_order(
     }
 }
 
-/// A place is free once nobody can be in it any more and nothing is left there.
+/// A place is free once no process can be in it any more and nothing is left there.
 fn refuse_taken(
     state: &StateStore,
     member: &GroupMember,
@@ -146,7 +146,7 @@ fn refuse_taken(
     })
 }
 
-/// Closes members that are proven to be over, and tells of groups that are done. Whoever calls this is the writer.
+/// Closes members that are proven to be over, and tells of groups that are done. The caller holds the writer lock.
 pub(crate) fn close_ended(state: &mut StateStore, machine: &Machine) -> Result<(), StateError> {
     let mut over = Vec::new();
     for member in state.list_members(MemberScope::Open)? {

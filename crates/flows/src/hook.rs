@@ -1,7 +1,7 @@
 //! The hook: what an agent runs, and waits for, at every turn.
 //!
 //! It reads the payload, finds the agent's process and adds one line to the spool. No lock, no
-//! database, no thread, no other program. Whatever goes wrong, the agent must not notice: problems
+//! database, no thread, no other program. The agent must not notice any failure: problems
 //! are a line in a small log that `ostler doctor` shows.
 //!
 //! A process that was marked at its launch asks ostler for permissions: its hook then waits for an answer.
@@ -80,7 +80,7 @@ impl HookReply {
     }
 }
 
-/// Takes one report in. There is nothing to return but the answer to a question that somebody was asked.
+/// Takes one report in. There is nothing to return but the answer to a question that a person was asked.
 pub fn receive_report<I: AsFd>(call: &HookCall<'_, I>) -> Option<HookReply> {
     match try_receive_report(call) {
         Ok(reply) => reply,
@@ -103,7 +103,7 @@ fn try_receive_report<I: AsFd>(call: &HookCall<'_, I>) -> Result<Option<HookRepl
     let (payload, cut) = read_payload(call)?;
     let Some(event) = hooks::read_hook_event(known, call.event, &payload) else {
         let asked = known.events.iter().any(|(name, _)| *name == call.event);
-        // An event that nobody asked for is no problem; one that cannot be understood is.
+        // An event that is not wanted is no problem; one that cannot be understood is.
         return if asked { Err(not_understood(&payload)) } else { Ok(None) };
     };
     let env = machine.env();

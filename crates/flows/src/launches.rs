@@ -114,7 +114,7 @@ pub(crate) fn check_record(path: &Path, machine: &Machine) -> Result<(), Refusal
     }
 }
 
-/// A record that cannot be understood is nobody's to throw away.
+/// A record that cannot be understood is kept.
 pub(crate) fn damaged_record(why: &str) -> Refusal {
     Refusal::Unreadable { why: format!("the record is damaged: {why}") }
 }
@@ -133,7 +133,7 @@ pub(crate) fn plan_record(
     Ok(planned)
 }
 
-/// No more records go in one sweep: each waits for the disk, and somebody waits for the sweep. The next
+/// No more records go in one sweep: each waits for the disk, and a command waits for the sweep. The next
 /// one goes on.
 const MOST_IN_ONE_SWEEP: usize = 256;
 

@@ -10,7 +10,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use model::control::locks::{DirectoryId, DirectoryLock, LockChange, LockStanding, decide_lock};
 use model::control::refusal::DriveRefusal;
 use model::failure::{Failure, FailureKind};
-use model::session::SessionKind;
+use model::session::{SessionKind, SessionName};
 use model::time::Time;
 use model::wire::{LockKind, LockView, LocksResult};
 use serde_json::json;
@@ -47,6 +47,25 @@ pub fn sessions_in<'a>(observation: &'a Observation, directory: &Path) -> Vec<&'
         works_somewhere(one).is_some_and(|cwd| busy_place(Path::new(cwd)) == place)
     };
     observation.sessions.iter().filter(is_there).collect()
+}
+
+/// Everybody who may work in the same worktree or directory: sessions, and agents that have none yet.
+pub fn name_occupants(
+    observation: &Observation,
+    directory: &Path,
+    except: Option<&SessionName>,
+) -> Vec<String> {
+    let place = busy_place(directory);
+    let sessions = sessions_in(observation, directory).into_iter();
+    let sessions = sessions
+        .map(|one| one.session.session_name())
+        .filter(|name| Some(name) != except)
+        .map(|name| name.to_string());
+    let new = observation.unattached.iter().filter(|one| {
+        let cwd = one.cwd.as_deref().map(Path::new);
+        cwd.is_some_and(|cwd| busy_place(cwd) == place)
+    });
+    sessions.chain(new.map(|one| format!("{} (pid {})", one.agent, one.pid))).collect()
 }
 
 /// Where a session works that may be live.
@@ -104,7 +123,7 @@ pub fn find_refusing_lock(
     Ok(locks.into_iter().find(refuses))
 }
 
-/// Refuses to start an agent in a directory that somebody has locked. A store that cannot be read refuses nobody:
+/// Refuses to start an agent in a directory that is locked. A store that cannot be read refuses nothing:
 /// the caller says that it could not be asked.
 pub fn refuse_locked(machine: &Machine, directory: &Path) -> Result<(), LockedError> {
     match find_refusing_lock(machine, directory)? {
@@ -120,7 +139,7 @@ pub fn refuse_locked(machine: &Machine, directory: &Path) -> Result<(), LockedEr
 /// Why an agent is not started in a directory.
 #[derive(Debug, thiserror::Error)]
 pub enum LockedError {
-    /// Somebody locked it.
+    /// It is locked.
     #[error(transparent)]
     Locked(DriveRefusal),
     /// Whether it is locked cannot be told.
@@ -133,7 +152,7 @@ fn judge_now(lock: &DirectoryLock, machine: &Machine) -> LockStanding {
     lock.judge_lock(machine.now(), holder)
 }
 
-/// Locks a directory. Whoever calls this is the writer.
+/// Locks a directory. The caller holds the writer lock.
 pub(crate) fn perform_lock(
     writer: &mut StoreWriter,
     request: &LockRequest,
@@ -170,7 +189,7 @@ pub(crate) fn perform_lock(
     Ok(LocksResult { locks, stolen_from, ..LocksResult::default() })
 }
 
-/// Takes a lock away. Whoever calls this is the writer.
+/// Takes a lock away. The caller holds the writer lock.
 pub(crate) fn perform_unlock(
     writer: &mut StoreWriter,
     request: &LockRequest,

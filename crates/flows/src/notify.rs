@@ -1,4 +1,4 @@
-//! Notifications: somebody is told when an agent needs them. The daemon reads the events it has just taken in, from
+//! Notifications: a person is told when an agent needs them. The daemon reads the events it has just taken in, from
 //! a cursor of its own that is moved before anything is sent: a request is told once, or (after a kill) not at
 //! all, and never twice.
 //!
@@ -77,7 +77,7 @@ impl Notifier {
         Ok(Self { settings, tracks: HashMap::new(), queue, has_looked: false })
     }
 
-    /// Looks at what has happened since the last look, and has whoever is needed told.
+    /// Looks at what has happened since the last look, and notifies the person who is needed.
     pub(crate) fn notify_of_events(&mut self, state: &mut StateStore) -> Result<(), StateError> {
         let Some(mut cursor) = state.read_cursor(NOTIFY_CURSOR)? else {
             // What happened before anybody asked to be told is not told.
@@ -104,7 +104,7 @@ impl Notifier {
         let mut notices: Vec<NoticeView> = needed.into_values().collect();
         notices.sort_by_key(|notice| notice.at);
         for notice in notices {
-            // After a reboot every session of before is found dead: only questions still wait for somebody.
+            // After a reboot every session of before is found dead: only questions still wait for an answer.
             let is_news = self.has_looked || notice.kind == NoticeKind::Waiting;
             if is_news && self.settings.on.contains(&notice.kind) {
                 self.queue_notice(notice);

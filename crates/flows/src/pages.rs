@@ -18,7 +18,7 @@ pub fn list_kept_tabs(home: &Path, now: Time) -> Result<Vec<KeptTab>, StateError
     Ok(kept)
 }
 
-/// Does it. Whoever calls this is the writer.
+/// Does it. The caller holds the writer lock.
 pub(crate) fn perform_page_order(
     writer: &mut StoreWriter,
     order: &PageOrder,

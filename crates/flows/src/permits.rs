@@ -1,7 +1,7 @@
 //! Permission requests: listed from the files of the hooks that wait, and answered by one more file.
 //!
-//! Whoever makes the answer's file first has answered; nobody else can. The hook removes the answer when it has
-//! given it to the agent, then its request. A request whose process is proven to be gone is nobody's.
+//! The first to create the answer's file has answered (O_EXCL); no second answer is possible. The hook removes the answer when it has
+//! given it to the agent, then its request. A request whose process is proven to be gone is stale.
 
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -49,23 +49,17 @@ pub enum PermitError {
     /// It was answered, its time is up, or its process is gone.
     #[error("the request `{id}` waits for no answer any more: {why}")]
     Gone {
-        /// Which.
         id: String,
         /// What is known.
         why: String,
     },
-    /// Nobody asks.
     #[error("`{session}` asks for nothing that ostler could answer")]
-    NothingAsked {
-        /// Who.
-        session: String,
-    },
+    NothingAsked { session: String },
     /// More than one request could be meant.
     #[error("`{text}` could mean {} requests", .candidates.len())]
     Several {
         /// What was typed.
         text: String,
-        /// Their ids.
         candidates: Vec<String>,
     },
     /// The agent would answer itself.
@@ -78,12 +72,7 @@ pub enum PermitError {
     MayHaveApplied,
     /// A file could not be read or written.
     #[error("the requests in {} cannot be used: {reason}", .directory.display())]
-    Files {
-        /// Where.
-        directory: PathBuf,
-        /// Why.
-        reason: String,
-    },
+    Files { directory: PathBuf, reason: String },
 }
 
 /// Every request that waits for an answer, the oldest first.
@@ -195,7 +184,7 @@ pub fn answer_request(
         if !is_waiting(request, machine) || left.is_zero() {
             return Err(PermitError::MayHaveApplied);
         }
-        // A hook that is killed tells nobody.
+        // A hook that is killed reports nothing.
         let nap = left.min(Duration::from_millis(200));
         watch.wait_for(Some(nap)).map_err(|error| failed(error.to_string()))?;
     }
@@ -208,7 +197,7 @@ fn is_same_file(path: &Path, open: &std::fs::File) -> bool {
     matches!((there, open.metadata().map(place)), (Ok(there), Ok(ours)) if there == ours)
 }
 
-/// Nobody permits anything to themselves.
+/// A session cannot permit its own requests.
 fn refuse_own_answer(request: &PermitRequest) -> Result<(), PermitError> {
     let Some(owner) = &request.owner else { return Ok(()) };
     let table = sys::proc::read_process_table();
@@ -220,7 +209,7 @@ fn refuse_own_answer(request: &PermitRequest) -> Result<(), PermitError> {
     }
 }
 
-/// Notes that a request was answered. Whoever calls this is the writer.
+/// Notes that a request was answered. The caller holds the writer lock.
 pub(crate) fn note_answer(
     writer: &mut StoreWriter,
     note: &PermitNote,
@@ -245,7 +234,7 @@ pub(crate) fn note_answer(
     })
 }
 
-/// Removes what hooks left behind that were killed while they waited. Whoever calls this is the writer.
+/// Removes what hooks left behind that were killed while they waited. The caller holds the writer lock.
 pub(crate) fn forget_dead_requests(machine: &Machine) {
     const LEFT_ALONE: Duration = Duration::from_secs(60);
     let directory = permits_directory(machine.home());

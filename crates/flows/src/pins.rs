@@ -68,7 +68,7 @@ fn handle_of(name: &SessionName) -> SessionHandle<'_> {
     SessionHandle { agent: &name.agent, id: &name.id, ..SessionHandle::default() }
 }
 
-/// Pins sessions, or takes their pins away. Whoever calls this is the writer.
+/// Pins sessions, or takes their pins away. The caller holds the writer lock.
 pub(crate) fn perform_pin(
     writer: &mut StoreWriter,
     sessions: &[SessionName],

@@ -17,7 +17,6 @@ use crate::terminal::TerminalHome;
 /// A process whose agent is proven dead.
 #[derive(Clone, Debug)]
 pub struct OrphanProcess {
-    /// Which.
     pub identity: Identity,
     /// The session that it was started for.
     pub session: SessionName,
@@ -76,7 +75,7 @@ fn is_proven_dead(one: &Observed) -> bool {
 }
 
 /// The processes whose agents are proven dead. What a live agent runs below, or runs below one, is in use,
-/// whatever its environment says.
+/// independent of its environment.
 pub fn find_orphans(observation: &Observation, terminals: &TerminalHome) -> Vec<OrphanProcess> {
     find_orphans_in(observation, terminals, &sys::proc::read_process_table())
 }
@@ -127,7 +126,7 @@ fn find_orphans_in(
     orphans
 }
 
-/// Live agents, whatever they run below, and this very command.
+/// Live agents, all their descendants, and this very command.
 struct Occupied {
     agents: HashSet<u32>,
     above: HashSet<u32>,

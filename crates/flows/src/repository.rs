@@ -27,7 +27,7 @@ pub(crate) fn read_pointer(path: &Path) -> Option<String> {
     std::fs::read_to_string(path).ok()
 }
 
-/// The roots of every worktree of the repository that `root` belongs to, `root` first. Whatever is
+/// The roots of every worktree of the repository that `root` belongs to, `root` first. What is
 /// no longer there is left out.
 pub fn worktrees_of(root: &Path) -> Vec<PathBuf> {
     let mut roots = vec![root.to_owned()];

@@ -1,7 +1,7 @@
 //! The daemon as a service of the user: its unit is installed, looked at and taken away.
 //!
 //! A stop of the unit ends the daemon and nothing else: hosted terminals have scopes of their own, and the
-//! unit leaves whatever else was started from it (`docs/decisions/0090-a-unit-that-ends-only-itself.md`).
+//! unit leaves everything else that was started from it (`docs/decisions/0090-a-unit-that-ends-only-itself.md`).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -46,7 +46,6 @@ pub struct ServiceRequest<'a> {
     pub manager: Option<ServiceManager>,
     /// The ostler to run.
     pub program: &'a Path,
-    /// Its version.
     pub version: &'a str,
     /// ostler's directories, and the environment that the daemon must see, too.
     pub machine: &'a Machine,
@@ -55,31 +54,25 @@ pub struct ServiceRequest<'a> {
 /// Why the service is as it was.
 #[derive(Debug, thiserror::Error)]
 pub enum ServiceError {
-    /// There is nobody to run it.
+    /// There is no service manager to run it.
     #[error("no service manager of this user answers")]
     NoManager,
     /// Without a home there is no place for a unit.
     #[error("it is not known where units are kept: `HOME` is not set")]
     NoHome,
-    /// Somebody else's unit has the name.
+    /// A unit that is not ours has the name.
     #[error("{} was not written by ostler, or was edited since, and was left as it is", .0.display())]
     Foreign(PathBuf),
     /// A file could not be read or written.
     #[error("cannot change {}: {source}", path.display())]
     File {
-        /// The file.
         path: PathBuf,
         /// The system's answer.
         source: io::Error,
     },
     /// A newer daemon runs.
     #[error("a newer daemon runs (pid {pid}, version {version})")]
-    NewerDaemon {
-        /// Its process.
-        pid: u32,
-        /// Its version.
-        version: String,
-    },
+    NewerDaemon { pid: u32, version: String },
     /// A daemon runs that could not be stopped.
     #[error("the daemon that runs cannot be replaced: {0}")]
     DaemonStays(String),
@@ -417,7 +410,7 @@ fn service_view(manager: ServiceManager, unit: Option<&Path>, state: &UnitState)
 }
 
 /// Whether a version is later than another; what is no version is not.
-fn is_later_version(version: &str, than: &str) -> bool {
+pub fn is_later_version(version: &str, than: &str) -> bool {
     let numbers = |text: &str| -> Option<Vec<u64>> {
         text.split(['-', '+']).next()?.split('.').map(|part| part.parse().ok()).collect()
     };

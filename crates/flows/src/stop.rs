@@ -12,21 +12,32 @@ use model::control::wire::{ProcessEnding, ProcessView, StoppedProcess, StoppedSe
 use model::hosted::{FaultCode, HostFault};
 use model::identity::Identity;
 use model::liveness::RunState;
-use model::rules::judge::proven_owners;
-use model::session::{Certainty, ClaimBasis, Session, SessionKind, SessionName};
+use model::program::AgentProgram;
+use model::session::{Session, SessionKind, SessionName};
 use model::status::Activity;
+use sys::dropped::NoteDropped;
 use sys::machine::Machine;
 use sys::proc::{ProcessTable, Signal, signal_process};
 
 use crate::observe::{Observation, Observed};
 use crate::process_list::{OrphanProcess, find_wrappers};
-use crate::terminal::{HostedSession, TerminalHome, ask};
+use crate::terminal::{HostedSession, TerminalHome};
+
+mod keys;
+mod targets;
+
+use keys::{await_activity, clear_restored, press_keys};
+use targets::{choose_holders, find_agent_program, own_command};
 
 /// How long a turn has to end after the agent's interrupt keys.
 const INTERRUPT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How long the tree has to end after SIGTERM, and again after SIGKILL.
 const SIGNAL_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How long an agent has to end by its own keys before it is asked by a signal: something may stand in its
+/// composer, which the keys only clear.
+const QUIT_KEYS_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// After how long a supervisor's new process would have taken the conversation up again.
 const RESPAWN_DELAY: Duration = Duration::from_secs(1);
@@ -69,6 +80,8 @@ struct PlannedProcess {
     /// Whether it is the agent or a wrapper of it, which are asked before the tools.
     asked_first: bool,
     last_signal: Option<Signal>,
+    /// Why the last signal was not sent.
+    not_signalled: Option<String>,
     ended: Option<(ProcessEnding, u64)>,
 }
 
@@ -84,6 +97,8 @@ pub struct StopPlan {
     terminal: Option<HostedSession>,
     control: Option<&'static AgentControl>,
     activity: Activity,
+    /// Of a terminal, the conversation of its agent.
+    agent: Option<SessionName>,
 }
 
 /// Finds everything that belongs to a session's agent, or why it is not stopped.
@@ -102,10 +117,11 @@ pub fn plan_stop(
         terminal: None,
         control: adapters::by_id(session.agent).and_then(|adapter| adapter.control_table()),
         activity: one.verdict.activity.unwrap_or(Activity::Unknown),
+        agent: None,
         machine: terminals.machine.clone(),
     };
     let found = match session.kind {
-        SessionKind::Hosted => plan.add_terminal(terminals),
+        SessionKind::Hosted => plan.add_terminal(observation, one, terminals, &table),
         _ => plan.add_agent(observation, session, terminals, &table),
     };
     match found {
@@ -130,13 +146,21 @@ impl StopPlan {
                 identity,
                 asked_first,
                 last_signal: None,
+                not_signalled: None,
                 ended: None,
             });
         }
     }
 
-    /// The program on a terminal, and whatever else its host has below it.
-    fn add_terminal(&mut self, terminals: &TerminalHome) -> Result<(), StopError> {
+    /// The program on a terminal, and whatever else its host has below it. Of an agent every process from its
+    /// wrapper on is asked, as it is when its conversation is named.
+    fn add_terminal(
+        &mut self,
+        observation: &Observation,
+        one: &Observed,
+        terminals: &TerminalHome,
+        table: &ProcessTable,
+    ) -> Result<(), StopError> {
         let hosted = terminals.open_session(&self.session.id)?;
         let Some(holder) = &hosted.holder else {
             let why = "its host did not write its processes down".to_owned();
@@ -151,7 +175,47 @@ impl StopPlan {
         }
         self.add_process(&program, true);
         self.add_host(&holder.host.clone());
+        if let Some(adapter) = find_agent_program(&program, table) {
+            self.add_agent_chain(&adapter.agent_profile().program, &program, table);
+            self.control = adapter.control_table();
+            self.terminal = Some(hosted);
+            if let [only] = one.session.linked.as_slice() {
+                let name = SessionName::new(only.agent, &only.id);
+                let mut all = observation.sessions.iter();
+                let agent = all.find(|agent| agent.session.session_name() == name);
+                self.activity =
+                    agent.and_then(|agent| agent.verdict.activity).unwrap_or(Activity::Unknown);
+                self.agent = Some(name);
+            }
+        }
         Ok(())
+    }
+
+    /// The processes that a wrapper runs the agent through, down to the agent itself.
+    fn add_agent_chain(&mut self, program: &AgentProgram, outer: &Identity, table: &ProcessTable) {
+        let mut chain: Vec<u32> = outer.pid.into_iter().collect();
+        let mut rows = table.rows();
+        rows.sort_by_key(|row| (row.start, row.pid));
+        for row in rows {
+            let fits = || {
+                let look = table.appearance(row.pid);
+                look.is_some_and(|look| program.matches(&look) && !program.is_server(&look))
+            };
+            if !chain.contains(&row.ppid) || row.state == RunState::Exited || !fits() {
+                continue;
+            }
+            if let Ok(identity) = self.machine.identify_process(row.pid)
+                && identity.start == Some(row.start)
+            {
+                chain.push(row.pid);
+                self.add_process(&identity, true);
+            }
+        }
+    }
+
+    /// The conversation that runs in the terminal which is stopped, if it is one and there is one.
+    pub const fn watched_agent(&self) -> Option<&SessionName> {
+        self.agent.as_ref()
     }
 
     /// Orphans come to the host: all that is below it belongs to its program.
@@ -283,6 +347,7 @@ impl StopPlan {
             process: ProcessView::from(&one.identity),
             how: ProcessEnding::WouldEnd,
             ms: 0,
+            not_signalled: None,
         };
         StoppedSession {
             session: Some(self.session.id.clone()),
@@ -316,10 +381,32 @@ impl StopPlan {
             if self.processes.iter().all(|one| one.ended.is_some()) {
                 break;
             }
+            if signal == Signal::Kill {
+                self.freeze_tree();
+            }
             self.send_signal(signal, begun, |_| true);
             self.await_ends(begun, SIGNAL_TIMEOUT, |_| true);
         }
         Ok(self.into_result(terminals, look_again))
+    }
+
+    /// Halts what is left, so that nothing is forked behind the last look: what loses its parent then is not known to be
+    /// of this tree any more.
+    fn freeze_tree(&mut self) {
+        const MOST_ROUNDS: usize = 8;
+        let ours = std::process::id();
+        for _ in 0..MOST_ROUNDS {
+            let known = self.processes.len();
+            let left = self.processes.iter().filter(|one| one.ended.is_none());
+            for one in left.filter(|one| one.identity.pid != Some(ours)) {
+                signal_process(&one.identity, Signal::Stop, self.machine.observer())
+                    .note_dropped("halting what is to be killed");
+            }
+            self.grow_tree(&sys::proc::read_process_table());
+            if self.processes.len() == known {
+                return;
+            }
+        }
     }
 
     /// Interrupts the turn, and leaves the agent alone.
@@ -339,9 +426,12 @@ impl StopPlan {
             Activity::Idle => {}
             Activity::Working => {
                 press_keys(terminals, hosted, keys)?;
-                if !await_turn_end(look_again) {
+                if !await_activity(look_again, |activity| activity != Activity::Working) {
                     let message = format!("the turn of `{}` goes on", self.session.id);
                     return Err(HostFault::new(FaultCode::HostTimeout, message).into());
+                }
+                if let Some(control) = self.control {
+                    clear_restored(terminals, hosted, control);
                 }
             }
         }
@@ -365,18 +455,22 @@ impl StopPlan {
         if let (Some(hosted), Some(control)) = (&self.terminal, self.control) {
             if activity == Activity::Working
                 && press_keys(terminals, hosted, control.interrupt_keys).is_ok()
-                && await_turn_end(look_again)
+                && await_activity(look_again, |activity| activity == Activity::Idle)
             {
+                clear_restored(terminals, hosted, control);
                 activity = Activity::Idle;
             }
             pressed = activity == Activity::Idle
                 && !control.quit_keys.is_empty()
                 && press_keys(terminals, hosted, control.quit_keys).is_ok();
         }
-        if !pressed {
-            self.send_signal(Signal::Terminate, begun, |one| one.asked_first);
+        let grace_end = Instant::now() + options.grace;
+        if pressed {
+            self.await_ends(begun, QUIT_KEYS_TIMEOUT.min(options.grace), |one| one.asked_first);
         }
-        self.await_ends(begun, options.grace, |one| one.asked_first);
+        self.send_signal(Signal::Terminate, begun, |one| one.asked_first);
+        let left = grace_end.saturating_duration_since(Instant::now());
+        self.await_ends(begun, left, |one| one.asked_first);
     }
 
     /// Signals those that still run. One that has ended, or is not proven to be it, gets nothing.
@@ -392,12 +486,12 @@ impl StopPlan {
                 continue;
             }
             match signal_process(&one.identity, signal, self.machine.observer()) {
-                Ok(()) => one.last_signal = Some(signal),
+                Ok(()) => (one.last_signal, one.not_signalled) = (Some(signal), None),
                 Err(sys::proc::SignalError::NotAlive(verdict)) if verdict.is_dead() => {
                     one.end_with(ProcessEnding::AlreadyGone, begun);
                 }
                 // It is told as one that did not end.
-                Err(_) => {}
+                Err(error) => one.not_signalled = Some(error.to_string()),
             }
         }
     }
@@ -437,6 +531,7 @@ impl StopPlan {
         let mut result = self.preview();
         for (told, one) in result.processes.iter_mut().zip(&self.processes) {
             (told.how, told.ms) = one.ended.unwrap_or((ProcessEnding::Survived, 0));
+            told.not_signalled = one.not_signalled.clone().filter(|_| one.ended.is_none());
         }
         let left = result.processes.iter().filter(|told| told.how == ProcessEnding::Survived);
         result.left = left.map(|told| told.process.clone()).collect();
@@ -463,71 +558,6 @@ impl PlannedProcess {
     }
 }
 
-/// The agent's own command that lets go of a conversation.
-fn own_command(control: Option<&AgentControl>, id: &str) -> String {
-    let own = control.and_then(|control| control.supervisor_command);
-    own.map_or_else(|| format!("ostler why {id}"), |command| format!("{command} {id}"))
-}
-
-/// The processes that hold the conversation for certain. One that is only concluded to is taken where it
-/// is the only one, in a terminal of ostler's.
-fn choose_holders(
-    session: &Session,
-    control: Option<&AgentControl>,
-) -> Result<Vec<Identity>, DriveRefusal> {
-    let is_record =
-        |how: ClaimBasis| how.certainty() == Certainty::Proven && how != ClaimBasis::RecordedEnd;
-    let is_doubt =
-        |liveness: model::liveness::Liveness| !liveness.is_alive() && !liveness.is_dead();
-    let mut records = session.claims.iter().filter(|claim| is_record(claim.how));
-    if let Some(claim) = records.find(|claim| is_doubt(claim.liveness)) {
-        let why = format!("{}: {}", claim.how.describe_fact(), claim.liveness.reason_code());
-        return Err(DriveRefusal::NotAlive { why });
-    }
-    let proven: Vec<Identity> =
-        proven_owners(session).map(|claim| claim.identity.clone()).collect();
-    if !proven.is_empty() {
-        return Ok(proven);
-    }
-    let alive: Vec<_> = session.claims.iter().filter(|claim| claim.liveness.is_alive()).collect();
-    let is_hosted = session.linked.iter().any(|linked| linked.agent == "terminal");
-    match alive.as_slice() {
-        [] => Err(DriveRefusal::NotAlive { why: "no process holds it".to_owned() }),
-        _ if alive.iter().any(|claim| claim.how == ClaimBasis::Served) => {
-            Err(DriveRefusal::Shared { command: own_command(control, &session.id) })
-        }
-        [only] if is_hosted && only.how != ClaimBasis::CouldOpen => Ok(vec![only.identity.clone()]),
-        [first, ..] => {
-            let why = format!("only concluded: {}", first.how.describe_fact());
-            Err(DriveRefusal::NotAlive { why })
-        }
-    }
-}
-
-fn press_keys(
-    terminals: &TerminalHome,
-    hosted: &HostedSession,
-    keys: &[&str],
-) -> Result<(), HostFault> {
-    let keys = keys.iter().map(|key| (*key).to_owned()).collect();
-    ask::send_keys(terminals, hosted, keys).map(|_| ())
-}
-
-/// Whether the turn has ended in time.
-fn await_turn_end(look_again: &dyn Fn() -> Option<SessionGlance>) -> bool {
-    const TURN_POLL_INTERVAL: Duration = Duration::from_millis(100);
-    let until = Instant::now() + INTERRUPT_TIMEOUT;
-    loop {
-        if look_again().is_none_or(|seen| seen.activity != Activity::Working) {
-            return true;
-        }
-        if Instant::now() >= until {
-            return false;
-        }
-        std::thread::sleep(TURN_POLL_INTERVAL);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::process::Command;
@@ -549,6 +579,7 @@ mod tests {
             terminal: None,
             control: None,
             activity: Activity::Idle,
+            agent: None,
         };
         plan.add_process(&planned, true);
         let terminals = TerminalHome::at_root(machine.home(), &machine);

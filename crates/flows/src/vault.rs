@@ -20,12 +20,7 @@ const COMPRESSION_LEVEL: i32 = 3;
 pub enum VaultError {
     /// The system said no.
     #[error("{}: {source}", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    Io { path: PathBuf, source: io::Error },
     /// The copy is of no file, or its manifest names no place that a file could be written to.
     #[error("{path}: not the place of a file, so nothing is written there")]
     NoPlace {
@@ -34,10 +29,7 @@ pub enum VaultError {
     },
     /// The copy is not what it was.
     #[error("{}: its content is not what was kept (damaged)", path.display())]
-    Damaged {
-        /// The copy.
-        path: PathBuf,
-    },
+    Damaged { path: PathBuf },
 }
 
 /// Where a copy is.
@@ -125,7 +117,7 @@ pub fn fetch_copy(home: &Path, kept: &KeptFile, out: &mut dyn Write) -> Result<(
     let (mut hash, mut bytes) = (Sha256::new(), 0);
     let mut chunk = vec![0; 64 << 10];
     loop {
-        // Bytes that cannot be decompressed are damage, whatever the library calls it.
+        // Bytes that cannot be decompressed are damage, under any error code of the library.
         let count = decoder.read(&mut chunk).map_err(|_| damaged())?;
         if count == 0 {
             break;

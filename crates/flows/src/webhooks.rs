@@ -76,7 +76,7 @@ fn strip_event(mut event: EventView, webhook: &WebhookRecord) -> EventView {
     event
 }
 
-/// Changes what is known of webhooks. Whoever calls this is the writer.
+/// Changes what is known of webhooks. The caller holds the writer lock.
 pub(crate) fn perform_webhook_change(
     writer: &mut StoreWriter,
     what: &WebhookChange,

@@ -32,7 +32,7 @@ const WRITER_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long the lock is waited for before it is asked again whether a daemon runs.
 const ASK_AGAIN_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Does it. Whoever calls this is the writer.
+/// Does it. The caller holds the writer lock.
 pub fn perform_work(
     writer: &mut StoreWriter,
     work: &Work,
@@ -115,7 +115,7 @@ fn perform_watched_work(
     })
 }
 
-/// Lets go of OpenClaw's locks that a killed run held beside what it was at: nobody else would.
+/// Lets go of OpenClaw's locks that a killed run held beside what it was at: no other process would.
 fn let_go_of_locks(machine: &Machine) {
     let directories = reaper::interrupted_directories(machine.home());
     directories.iter().for_each(|place| openclaw::locks::let_go_in(place, machine));
@@ -171,7 +171,7 @@ enum Asked {
 }
 
 /// Asks the daemon, else becomes the writer. A daemon that begins meanwhile takes the lock for good before it
-/// listens, so whoever waits for the lock asks again: so far nothing was sent to anybody.
+/// listens, so a waiter for the lock asks again: nothing was sent so far.
 fn ask_or_become_writer(
     order: &DaemonOrder,
     machine: &Machine,
@@ -230,10 +230,10 @@ pub enum OrderError {
     /// The daemon tried and could not.
     #[error("the daemon could not do it: {0}")]
     Failed(String),
-    /// It could not be done, by whoever tried.
+    /// It could not be done, by the process that tried.
     #[error(transparent)]
     NotDone(Failure),
-    /// Nobody could be asked, and this process may not write.
+    /// No daemon could be asked, and this process may not write.
     #[error(transparent)]
     Writer(#[from] store::writer::WriterError),
     /// It was tried here and failed.

@@ -47,10 +47,7 @@ pub enum WorktreeError {
     },
     /// Something has the name of a branch or a directory.
     #[error("{what} is there already")]
-    Taken {
-        /// What.
-        what: String,
-    },
+    Taken { what: String },
     /// The disk has no room.
     #[error("{needed} bytes are needed for the worktrees, and {free} are free")]
     NoSpace {
@@ -61,10 +58,7 @@ pub enum WorktreeError {
     },
     /// The include file asks for something outside of the repository.
     #[error("line {line} of {INCLUDE_FILE} leads out of the repository")]
-    Outside {
-        /// Which line.
-        line: usize,
-    },
+    Outside { line: usize },
     /// Something could not be read.
     #[error("{0}")]
     Unreadable(String),
@@ -251,7 +245,7 @@ impl WorktreePlan {
         let from = format!("--exclude-from={}", file.display());
         let list = |words: &[&str]| run_git(top, words).map_err(WorktreeError::Unreadable);
         let named = list(&["ls-files", "-z", "--others", "--ignored", &from])?;
-        // What git does not ignore is either committed or somebody's to commit.
+        // What git does not ignore is either committed or still to be committed.
         let loose = list(&["ls-files", "-z", "--others", "--exclude-standard"])?;
         let loose: std::collections::HashSet<&str> = loose.split('\0').collect();
         for path in named.split('\0').filter(|path| !path.is_empty() && !loose.contains(path)) {

@@ -43,7 +43,6 @@ struct Artifact {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ArtifactKind {
-    /// A picture.
     Screenshot,
     /// A screen as data.
     Snapshot,
@@ -69,11 +68,10 @@ impl ArtifactKind {
 pub struct ArtifactDir<'a> {
     /// The session's directory.
     pub session: &'a Path,
-    /// Its id.
     pub id: &'a str,
     /// Whose contract holds: agent-tty lists the same thing again and again.
     pub personality: Personality,
-    /// How long to wait for somebody else who adds to the list.
+    /// How long to wait for another process that adds to the list.
     pub patience: Duration,
 }
 
@@ -147,13 +145,10 @@ fn is_kept(directory: &Path, new: &NewArtifact<'_>, hash: &str) -> bool {
 pub struct ArtifactListing<'a> {
     /// What it is.
     pub kind: ArtifactKind,
-    /// Its name.
     pub filename: String,
     /// The last event behind it.
     pub seq: i64,
-    /// Its hash.
     pub sha256: &'a str,
-    /// Its length.
     pub bytes: u64,
     /// More about it.
     pub metadata: Map<String, Value>,

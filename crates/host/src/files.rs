@@ -12,7 +12,6 @@ use screen::Screen;
 use serde::{Deserialize, Serialize};
 use sys::private::{PrivateDir, PrivateError, PrivateFileFault};
 
-/// The manifest.
 pub const MANIFEST_FILE: &str = "session.json";
 
 /// Who holds the terminal: ostler's own, beside the manifest, which is strict.
@@ -25,7 +24,6 @@ pub const KEYFRAME_FILE: &str = "keyframe";
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Holder {
-    /// The host.
     pub host: Identity,
     /// The program on the terminal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -49,7 +47,7 @@ pub enum Durability {
 }
 
 /// A session's directory, held open: ours, not writable by others, reached through no link. What is
-/// read and written through it stays in that very directory, whatever its path means later (closes the
+/// read and written through it stays in that very directory, even if its path means something else later (closes the
 /// TOCTOU window between the check and the use).
 #[derive(Clone, Debug)]
 pub struct SessionDir {
@@ -133,7 +131,7 @@ impl SessionDir {
         self.dir.sync()
     }
 
-    /// Who holds the terminal; `None` when ostler did not write it down, or somebody else could have.
+    /// Who holds the terminal; `None` when ostler did not write it down, or another user could have.
     pub fn read_holder(&self) -> Option<Holder> {
         let (bytes, _) = self.dir.read_private(HOLDER_FILE, LARGEST_RECORD).ok()?;
         serde_json::from_slice(&bytes).ok()

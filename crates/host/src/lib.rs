@@ -12,8 +12,8 @@ pub mod picture;
 pub mod replay;
 pub mod server;
 pub mod snapshot;
-pub mod stream;
 
+pub use model::hosted::stream;
 pub use screen;
 
 /// What a person would read of a terminal's output, without replaying it.

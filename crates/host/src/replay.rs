@@ -14,14 +14,13 @@ use crate::log::{LogProblem, LogReader};
 /// How much of a log is worth a thread that reads ahead.
 const READ_AHEAD_FROM: u64 = 1 << 20;
 
-/// How much output is handed over at once, and how often before somebody has to wait.
+/// How much output is handed over at once, and how often before the producer has to wait.
 const PIECE_SIZE: usize = 64 << 10;
 const PIECES_AHEAD: usize = 4;
 
 /// A screen, and how it was come by.
 #[derive(Debug)]
 pub struct Replayed {
-    /// The screen.
     pub screen: Screen,
     /// The last event that it shows; -1 when there is none.
     pub seq: i64,

@@ -34,7 +34,7 @@ impl Chunk {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct History {
     limit: usize,
-    /// Lines in `chunks`; may exceed the limit by less than a chunk, which nobody sees.
+    /// Lines in `chunks`; may exceed the limit by less than a chunk, which is not visible.
     held: usize,
     chunks: VecDeque<Chunk>,
 }

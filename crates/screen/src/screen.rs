@@ -203,7 +203,7 @@ impl Screen {
     }
 
     /// Whether the program is in the middle of a frame that it asked not to be shown in parts.
-    /// Whoever holds a clock should [release](Self::release_frame) it after a moment.
+    /// A caller with a clock should [release](Self::release_frame) it after a moment.
     pub fn is_holding(&self) -> bool {
         self.term.held.is_some()
     }

@@ -9,14 +9,11 @@ use model::time::Time;
 /// One line of the log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AccessLogEntry {
-    /// When.
     pub at: Time,
-    /// What.
     #[serde(flatten)]
     pub event: AccessEvent,
 }
 
-/// What happened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "event", rename_all = "kebab-case", rename_all_fields = "camelCase")]
 pub enum AccessEvent {
@@ -24,27 +21,22 @@ pub enum AccessEvent {
     Opened {
         /// With these keys.
         keys: Vec<String>,
-        /// Until then.
         expires_at: Time,
     },
-    /// Somebody asked for a signature.
+    /// A signature was requested.
     Sign {
         /// Of this key.
         fingerprint: String,
-        /// Who asked.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         peer: Option<SocketPeer>,
-        /// For where.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         destination: Option<LoginDestination>,
         /// Whether a signature was given.
         granted: bool,
     },
-    /// Somebody asked for something that this session does not allow.
+    /// A request that this session does not allow.
     Refused {
-        /// What.
         request: String,
-        /// Who asked.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         peer: Option<SocketPeer>,
         /// How often it was refused so far; lines are written at the first, the second, the fourth and
@@ -65,7 +57,6 @@ pub enum AccessEvent {
     },
     /// The session's directory was removed.
     Pruned {
-        /// Its state.
         state: String,
         /// The proof that the agent was gone.
         agent: String,
@@ -79,12 +70,10 @@ pub enum AccessEvent {
 pub struct SocketPeer {
     /// Its pid when it connected.
     pub pid: u32,
-    /// Its user.
     pub uid: u32,
     /// Kernel start time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<u64>,
-    /// Short name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comm: Option<String>,
 }

@@ -48,7 +48,6 @@ pub struct AccessMeta {
     pub keeper: Option<ProcessRecord>,
     /// The keys it was opened with.
     pub keys: Vec<LentKey>,
-    /// Which OpenSSH.
     pub openssh_version: String,
     /// Whether each use of a key asks a person.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -68,7 +67,6 @@ pub struct AccessMeta {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProcessRecord {
-    /// Its pid.
     pub pid: u32,
     /// Kernel start time in the platform's own unit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -85,7 +83,6 @@ pub struct ProcessRecord {
     /// Its time namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_ns: Option<u64>,
-    /// The user.
     pub uid: u32,
     /// Short name, for people.
     pub comm: String,
@@ -103,7 +100,6 @@ pub struct LentKey {
     /// The algorithm's name.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Its comment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
 }
@@ -112,9 +108,7 @@ pub struct LentKey {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SessionBinding {
-    /// Which agent's.
     pub agent: String,
-    /// Its id.
     pub id: String,
     /// The process it belonged to when the access was opened.
     pub owner: ProcessRecord,
@@ -124,7 +118,6 @@ pub struct SessionBinding {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StopRecord {
-    /// When.
     #[serde(deserialize_with = "deserialize_utc")]
     pub stopped_at: Time,
     /// The agent's pid, as in the metadata.

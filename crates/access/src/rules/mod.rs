@@ -1,6 +1,6 @@
 //! Access sessions: an ssh-agent lent to a piece of work, and taken back.
 //!
-//! Everything here is a pure function over bytes and facts that somebody else gathered: the records
+//! Everything here is a pure function over bytes and facts gathered elsewhere: the records
 //! and their rules ([`meta`], [`agent_env`]), what state they amount to ([`state`]), whether the
 //! agent is still there ([`presence`]), and the codes by which an entry is kept ([`model::refusal::SkipCode`]). Presence
 //! is `model::liveness` and nothing else; only the mapping differs. There *dead* triggers
@@ -89,7 +89,7 @@ fn is_invisible(c: char) -> bool {
 /// The longest run of key-like characters that a comment or label may have.
 const MAX_KEYLIKE_RUN: usize = 40;
 
-/// Whether the text could be, or contain, a private key that somebody put in the wrong field. Such a
+/// Whether the text could be, or contain, a private key entered in the wrong field. Such a
 /// field is refused as a whole: it must not be printed to say why. A long run of hexadecimal digits
 /// is an id, not a key.
 pub fn may_be_secret(text: &str) -> bool {

@@ -6,11 +6,9 @@ use model::refusal::{Refusal, SkipCode};
 /// What connecting to a session's socket showed. No request is ever sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SocketAnswer {
-    /// Nobody asked.
     NotAsked,
-    /// No socket, or one on which nobody listens.
+    /// No socket, or one without a listener.
     Silent,
-    /// Somebody accepted.
     Answers,
     /// The system would not let us connect.
     Refused,
@@ -36,7 +34,7 @@ pub enum PresenceProof {
     Process(Life),
     /// Some process has the pid, and no start was recorded to tell them apart.
     AnyProcess,
-    /// Somebody listens on the socket.
+    /// The socket has a listener.
     Socket,
 }
 

@@ -44,7 +44,6 @@ pub struct AccessClocks {
     pub now: Time,
     /// Seconds since boot, suspension counted.
     pub boottime_s: u64,
-    /// Which boot.
     pub boot: Option<String>,
 }
 
@@ -56,7 +55,6 @@ const DEADLINE_SLACK_SECONDS: i64 = 5;
 /// A state, and whether the two clocks contradict each other about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JudgedAccess {
-    /// The state.
     pub state: AccessState,
     /// One clock says it is over, the other that it is not.
     pub clocks_disagree: bool,

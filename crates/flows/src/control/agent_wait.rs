@@ -5,7 +5,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use model::hosted::wire::{AgentSeen, SnapshotFormat, SnapshotParams, WaitResult};
+use model::hosted::wire::{AgentSeen, AwaitedSession, SnapshotFormat, SnapshotParams, WaitResult};
 use model::hosted::{FaultCode, HostFault};
 use model::session::{Certainty, SessionKind, SessionName};
 use model::status::Activity;
@@ -46,7 +46,6 @@ pub enum AwaitedAgent<'a> {
 /// What to wait for.
 #[derive(Debug)]
 pub struct AgentWait<'a> {
-    /// Whose agent.
     pub agent: AwaitedAgent<'a>,
     /// What it is to do.
     pub wanted: AwaitedActivity,
@@ -125,6 +124,97 @@ pub fn wait_for_agent(wait: &AgentWait<'_>, source: LiveSource) -> Result<WaitRe
             }
         };
         seen = look_at_agent(&update.observation, &wait.agent);
+    }
+}
+
+/// Several agents that are waited for at once.
+#[derive(Debug)]
+pub struct SeveralAgents<'a> {
+    /// Each, with the name that it was asked for by.
+    pub agents: Vec<(String, AwaitedAgent<'a>)>,
+    /// What they are to do.
+    pub wanted: AwaitedActivity,
+    /// Whether one that does it is enough.
+    pub any: bool,
+    /// How long to wait; 0 for ever.
+    pub timeout_ms: Option<u64>,
+}
+
+/// Waits until all of several agents do something at once, or any of them does.
+pub fn wait_for_several(
+    wait: &SeveralAgents<'_>,
+    source: LiveSource,
+) -> Result<WaitResult, HostFault> {
+    let deadline = match wait.timeout_ms.unwrap_or(DEFAULT_WAIT_MS) {
+        0 => None,
+        millis => Instant::now().checked_add(Duration::from_millis(millis)),
+    };
+    let mut live = LiveSessions::new(source);
+    let mut observation = live.look_now().observation;
+    let mut sessions: Vec<AwaitedSession> = Vec::new();
+    loop {
+        sessions = wait.judge_all(&observation, &sessions);
+        let matched = match wait.any {
+            true => sessions.iter().any(|one| one.matched),
+            false => sessions.iter().all(|one| one.matched),
+        };
+        if matched {
+            return Ok(WaitResult { matched: Some(true), sessions, ..WaitResult::default() });
+        }
+        let hopeless = |one: &&AwaitedSession| one.ended && !one.matched;
+        let lost = sessions.iter().filter(hopeless).count();
+        if lost == sessions.len() || (lost > 0 && !wait.any) {
+            let gone = sessions.iter().find(hopeless).map_or("", |one| one.session.as_str());
+            let message = format!("`{gone}` is over, and nothing has it open");
+            return Err(HostFault::new(FaultCode::SessionNotRunning, message));
+        }
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        if left == Some(Duration::ZERO) {
+            let how = if wait.any { "one" } else { "all" };
+            let condition = format!("{how} of {} to be {}", sessions.len(), wait.wanted.as_str());
+            return Ok(WaitResult {
+                matched: Some(false),
+                timed_out: true,
+                condition: Some(condition),
+                sessions,
+                ..WaitResult::default()
+            });
+        }
+        sys::pause::pause_at("agents.awaited");
+        let update = live
+            .next_change(left, None)
+            .map_err(|error| HostFault::new(FaultCode::InternalError, error.to_string()))?;
+        observation = update.unwrap_or_else(|| live.look_now()).observation;
+    }
+}
+
+impl SeveralAgents<'_> {
+    fn judge_all(
+        &self,
+        observation: &Observation,
+        before: &[AwaitedSession],
+    ) -> Vec<AwaitedSession> {
+        let judge = |(at, (name, agent)): (usize, &(String, AwaitedAgent<'_>))| {
+            let seen = look_at_agent(observation, agent);
+            let last = before.get(at).and_then(|one| one.agent.clone());
+            let (ended, left) = match agent {
+                AwaitedAgent::InTerminal(session) => {
+                    let now = session.now_settled();
+                    let left = seen.present.is_empty() && last.is_some() && now.runs_program();
+                    (now.status().is_terminal(), left)
+                }
+                AwaitedAgent::OfSession(_) => (seen.is_over && seen.present.is_empty(), false),
+            };
+            let fits = |one: &&AgentSeen| self.wanted == AwaitedActivity::Does(one.activity);
+            let fitting = seen.present.iter().find(fits).cloned();
+            let matched = match self.wanted {
+                AwaitedActivity::Ended => ended || left,
+                AwaitedActivity::Does(_) => fitting.is_some(),
+            };
+            let agent = fitting.or_else(|| seen.present.first().cloned()).or(last);
+            AwaitedSession { session: name.clone(), matched, ended, agent }
+        };
+        self.agents.iter().enumerate().map(judge).collect()
     }
 }
 

@@ -92,7 +92,6 @@ impl ControlLedger {
         }
     }
 
-    /// One delivery.
     pub fn find_delivery(&self, id: &str) -> Result<Option<KeptDelivery>, StateError> {
         match StateStore::open_read_only(self.machine.home())? {
             Some(state) => state.find_delivery(id),

@@ -130,7 +130,7 @@ fn await_program_end(
     }
 }
 
-/// How it ended. Success is a prompt that was taken, whatever the exit code is.
+/// How it ended. Success is a prompt that was taken, independent of the exit code.
 fn note_headless_end(started: &mut StartedAgent, accepted: bool) {
     let settled = started.hosted_now();
     started.result.exit_code = settled.manifest.exit_code;

@@ -29,6 +29,7 @@ use super::conversation::ConversationClue;
 use super::deliveries::ControlLedger;
 use super::headless;
 use super::launch_plan::{LaunchPlan, plan_launch};
+use super::launch_terms::{arm_ttl, check_alone, hold_place};
 use super::running::{
     DeliveryFault, LookAtMachine, RunningDelivery, SubmitTerms, TurnWait, wait_for_change,
 };
@@ -51,6 +52,12 @@ const BINDING_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a ready agent may take to show its composer.
 const COMPOSER_TIMEOUT: Duration = Duration::from_secs(15);
 
+/// How long the screen of such an agent must stay as it is.
+const COMPOSER_REST: Duration = Duration::from_millis(600);
+
+/// How often a start-up dialog is looked for while a composer is waited for.
+const DIALOG_INTERVAL: Duration = Duration::from_millis(400);
+
 /// How long a resumed agent may take until it is proven to have its conversation.
 const VERIFY_TIMEOUT: Duration = Duration::from_secs(15);
 
@@ -66,17 +73,13 @@ pub enum LaunchError {
     /// The agent is not installed.
     #[error("no program of `{agent}` ({names}) is on the PATH")]
     NoProgram {
-        /// Which agent.
         agent: String,
         /// What its programs are called.
         names: String,
     },
     /// Its program cannot be run.
     #[error("`{}` is not executable", .program.display())]
-    NotExecutable {
-        /// Which.
-        program: PathBuf,
-    },
+    NotExecutable { program: PathBuf },
     /// It was started, and does not do what it should.
     #[error("{}", .0.reason.as_deref().unwrap_or("the agent is not ready"))]
     Unfinished(Box<LaunchResult>),
@@ -116,6 +119,7 @@ pub fn preview_launch(
     before: &Observation,
 ) -> Result<LaunchResult, LaunchError> {
     let plan = plan_launch(request, machine, before)?;
+    check_alone(request, &plan.cwd, before, None)?;
     Ok(LaunchResult { dry_run: true, ..plan.blank_result(request) })
 }
 
@@ -125,6 +129,7 @@ pub fn launch_agent(
     scene: &mut LaunchScene<'_>,
 ) -> Result<LaunchResult, LaunchError> {
     let plan = plan_launch(request, &scene.terminals.machine, scene.before)?;
+    let _alone = hold_place(request, &plan.cwd, None, scene)?;
     let mut start = StartedAgent::begin(request, plan, scene)?;
     start.come_up(request, scene)?;
     start.finish(scene, ControlEvent::Launched)
@@ -138,7 +143,7 @@ pub(super) struct StartedAgent {
 }
 
 impl StartedAgent {
-    /// Starts the program. From here on there is something to tell, whatever happens.
+    /// Starts the program. From here on there is something to tell, in every case.
     pub(super) fn begin(
         request: &LaunchRequest,
         mut plan: LaunchPlan,
@@ -152,7 +157,7 @@ impl StartedAgent {
             cwd: Some(plan.cwd.clone()),
             cols: LAUNCH_SIZE.0,
             rows: LAUNCH_SIZE.1,
-            env: request.env.clone(),
+            env: [request.env.as_slice(), &request.permits.variables].concat(),
             term: "xterm-256color".to_owned(),
             name: request.name.clone(),
             idle_timeout_ms: 0,
@@ -171,6 +176,12 @@ impl StartedAgent {
                 path: None,
                 reason: error.to_string(),
             });
+        }
+        if let Some(ttl) = request.ttl {
+            let machine = &scene.terminals.machine;
+            let armed = arm_ttl(machine, &id, &plan.cwd, ttl, &request.started_by);
+            result.fuse = armed.fuse;
+            result.incomplete.extend(armed.incomplete);
         }
         sys::pause::pause_at("launch.noted");
         let hosted = scene.terminals.open_session(&id)?;
@@ -195,7 +206,9 @@ impl StartedAgent {
         if !self.note_readiness(&ready, request) {
             return Ok(());
         }
-        self.await_composer();
+        if !self.await_composer() {
+            return Ok(());
+        }
         if self.plan.resumed {
             if !self.verify_conversation(scene) {
                 return Ok(());
@@ -210,16 +223,50 @@ impl StartedAgent {
         }
     }
 
-    /// Waits for the composer of an agent that switches its terminal over before it has one. One that never
-    /// shows these words, as another version may, is not waited for long: the submission looks for itself.
-    fn await_composer(&self) {
-        let Some(words) = self.plan.control.composer_words else { return };
-        let params = RenderParams {
-            text: Some(words.to_owned()),
-            timeout_ms: Some(whole_millis(COMPOSER_TIMEOUT)),
-            ..RenderParams::default()
-        };
-        wait_for_render(&self.hosted, &params).note_dropped("waiting for a composer");
+    /// Waits for the composer of an agent that switches its terminal over before it has one; `false` if a dialog
+    /// is there instead. One that never shows these words, as another version may, is not waited for long: the
+    /// submission looks for itself.
+    fn await_composer(&mut self) -> bool {
+        let Some(words) = self.plan.control.composer_words else { return true };
+        let until = Instant::now() + COMPOSER_TIMEOUT;
+        let mut seen = String::new();
+        loop {
+            let params = RenderParams {
+                text: Some(words.to_owned()),
+                timeout_ms: Some(whole_millis(DIALOG_INTERVAL)),
+                ..RenderParams::default()
+            };
+            let shown = wait_for_render(&self.hosted, &params);
+            if shown.is_ok_and(|shown| shown.matched == Some(true)) {
+                // It may still load what it needs, redraw everything, and swallow an Enter meanwhile.
+                let rests = RenderParams {
+                    screen_stable_ms: Some(whole_millis(COMPOSER_REST)),
+                    timeout_ms: Some(whole_millis(COMPOSER_REST * 8)),
+                    ..params
+                };
+                wait_for_render(&self.hosted, &rests).note_dropped("waiting for a composer");
+                return true;
+            }
+            // A dialog that is seen twice is no frame of something that is being drawn.
+            let screen = self.last_shown();
+            if let Some(kind) = find_obstacle(&screen, self.plan.control.trust_words)
+                && screen == seen
+            {
+                self.note_obstacle(kind, &screen);
+                return false;
+            }
+            seen = screen;
+            if Instant::now() >= until {
+                return true;
+            }
+        }
+    }
+
+    /// What the terminal shows now.
+    fn last_shown(&self) -> String {
+        let params = SnapshotParams { format: SnapshotFormat::Text, ..SnapshotParams::default() };
+        let shown = look::take_snapshot(&self.hosted, &params).ok();
+        shown.and_then(|shown| shown.text).unwrap_or_default().trim().to_owned()
     }
 
     /// Whether it takes prompts; otherwise what is in the way.

@@ -16,11 +16,15 @@ use model::control::prompt::{PromptRoute, check_prompt_text};
 use model::control::refusal::DriveRefusal;
 use model::control::wire::{ConversationBinding, LaunchResult, LaunchState, LaunchedConversation};
 use model::hosted::{FaultCode, HostFault};
-use model::session::SessionKind;
+use model::session::SessionName;
+use model::wire::IncompleteSource;
 
 use super::conversation::ConversationClue;
 use super::launch::LaunchError;
+use super::launch_terms::check_locks;
+use crate::locks::name_occupants;
 use crate::observe::Observation;
+use crate::permit_channel::PermitArrangement;
 use sys::machine::Machine;
 
 /// What stands for the prompt in a command line that is shown.
@@ -36,11 +40,10 @@ pub struct LaunchRequest {
     pub agent: String,
     /// The first prompt.
     pub text: Option<String>,
-    /// Where to start it; here, if nobody says.
+    /// Where to start it; here, by default.
     pub cwd: Option<String>,
     /// A name for its terminal.
     pub name: Option<String>,
-    /// The model.
     pub model: Option<String>,
     /// Without a terminal.
     pub headless: bool,
@@ -68,6 +71,16 @@ pub struct LaunchRequest {
     pub runtime: Option<PathBuf>,
     /// How many lines that scrolled away are kept.
     pub scrollback_lines: usize,
+    /// Only where nobody else works.
+    pub exclusive: bool,
+    /// Also in a directory that somebody has locked.
+    pub over_lock: bool,
+    /// After how long it is stopped.
+    pub ttl: Option<Duration>,
+    /// In whose name it is started.
+    pub started_by: String,
+    /// How it asks for permissions.
+    pub permits: PermitArrangement,
 }
 
 /// What would be started.
@@ -81,8 +94,10 @@ pub(super) struct LaunchPlan {
     pub(super) text: Option<String>,
     pub(super) clue: ConversationClue,
     pub(super) channel: DeliveryChannel,
-    also_here: Vec<String>,
+    pub(super) also_here: Vec<String>,
     pub(super) resumed: bool,
+    /// What could not be asked.
+    incomplete: Vec<IncompleteSource>,
 }
 
 /// Which of an agent's templates is used.
@@ -133,6 +148,7 @@ pub(super) fn plan_start(
     let text = request.text.as_ref().map(check).transpose().map_err(DriveRefusal::Text)?;
     let program = find_program(adapter, &request.path)?;
     let cwd = choose_directory(machine, request.cwd.as_deref())?;
+    let incomplete = check_locks(request, machine, &cwd)?.into_iter().collect();
     let (clue, path) = choose_conversation(adapter, control, machine, observation, resumed, &cwd)?;
     let fill = |text: Option<&str>| {
         let values = TemplateValues {
@@ -147,7 +163,7 @@ pub(super) fn plan_start(
         if let (Some(option), Some(model)) = (control.model_option, &request.model) {
             words.extend([option.to_owned(), model.clone()]);
         }
-        words.extend(request.arguments.iter().cloned());
+        words.extend(request.permits.arguments.iter().chain(&request.arguments).cloned());
         words.insert(0, program.clone());
         Some(words)
     };
@@ -155,6 +171,7 @@ pub(super) fn plan_start(
         agent: request.agent.clone(),
         mode: "started with what is known of it".to_owned(),
     };
+    let own = resumed.map(|one| SessionName::new(adapter.agent_profile().id, one.id));
     let command = fill(Some(text.as_deref().unwrap_or_default())).ok_or_else(unfilled)?;
     let shown_command = fill(Some(TEXT_PLACE)).ok_or_else(unfilled)?;
     Ok(LaunchPlan {
@@ -163,12 +180,13 @@ pub(super) fn plan_start(
         headless,
         command,
         shown_command,
-        also_here: others_in(observation, &cwd),
+        also_here: name_occupants(observation, Path::new(&cwd), own.as_ref()),
         cwd,
         text,
         clue,
         channel,
         resumed: resumed.is_some(),
+        incomplete,
     })
 }
 
@@ -201,11 +219,12 @@ impl LaunchPlan {
             resumed: self.resumed,
             blocked_by: None,
             delivery: None,
+            fuse: None,
             exit_code: None,
             reason: None,
             argv: self.shown_command.clone(),
             dry_run: false,
-            incomplete: Vec::new(),
+            incomplete: self.incomplete.clone(),
         }
     }
 }
@@ -297,17 +316,6 @@ fn draw_unused_id(
         }
     }
     Err(LaunchError::Observe("no id could be drawn that is not in use".to_owned()))
-}
-
-/// Other live sessions in a directory.
-fn others_in(observation: &Observation, cwd: &str) -> Vec<String> {
-    let is_here = |dir: &String| Path::new(dir) == Path::new(cwd);
-    let others = observation.sessions.iter().filter(|one| {
-        one.session.kind == SessionKind::Native
-            && one.verdict.status.is_active()
-            && one.session.digest.cwd.as_ref().is_some_and(is_here)
-    });
-    others.map(|one| one.session.session_name().to_string()).collect()
 }
 
 #[cfg(test)]

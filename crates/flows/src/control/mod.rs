@@ -4,9 +4,11 @@
 pub mod agent_wait;
 mod conversation;
 pub mod deliveries;
+mod fresh;
 mod headless;
 pub mod launch;
 mod launch_plan;
+mod launch_terms;
 pub mod peek;
 pub mod prompt;
 mod queue;

@@ -4,9 +4,11 @@
 //! Whether the prompt arrived is told by the agent's transcript, from where it ended before. Nothing is
 //! sent a second time.
 
+use std::collections::HashSet;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use adapters::TranscriptSource;
+use adapters::{AgentControl, TranscriptSource};
 use model::control::delivery::{DeliveryChannel, DeliveryRecord, DeliverySign, DeliveryState};
 use model::control::holders::holders_of_session;
 use model::control::prompt::{PromptRoute, check_prompt_text};
@@ -19,6 +21,7 @@ use model::status::Activity;
 
 use super::conversation::ConversationClue;
 use super::deliveries::{ControlLedger, judge_delivery};
+use super::fresh::{ToldConversation, begins_another, find_unattached, is_fresh};
 use super::queue::put_in_queue;
 use super::running::{
     DeliveryFault, LookAtMachine, RunningDelivery, SubmitTerms, TurnWait, wait_for_change,
@@ -35,7 +38,6 @@ use sys::machine::Machine;
 pub struct PromptRequest {
     /// The session, or the terminal, that was named.
     pub target: SessionName,
-    /// The text.
     pub text: String,
     /// Whether it is sent into an agent that works, or of which it is not known what it does.
     pub into_working: bool,
@@ -78,12 +80,7 @@ pub enum PromptError {
     Unfinished(Box<DeliveryRecord>, TurnPause),
     /// The transcript cannot be read, so that nothing could be proven. Nothing was written.
     #[error("its transcript {path} cannot be read: {reason}")]
-    Transcript {
-        /// Which.
-        path: String,
-        /// Why.
-        reason: String,
-    },
+    Transcript { path: String, reason: String },
     /// The machine could not be looked at.
     #[error("{0}")]
     Observe(String),
@@ -116,7 +113,13 @@ struct ReadyAgent {
     name: SessionName,
     way: PromptWay,
     source: Option<Box<TranscriptSource>>,
-    command_characters: &'static str,
+    control: &'static AgentControl,
+    /// Whether its record holds a prompt.
+    prompted: bool,
+    /// The path that it was told to write to, of one without a conversation.
+    path: Option<PathBuf>,
+    /// Of one without a conversation, where that will be and which are there already.
+    new_in: Option<(String, HashSet<String>)>,
 }
 
 /// How the prompt gets to it.
@@ -135,22 +138,27 @@ pub fn deliver_prompt(
     ledger: &mut ControlLedger,
     observe: &mut LookAtMachine<'_>,
 ) -> Result<DeliveryRecord, PromptError> {
-    let agent = wait_until_ready(request, observe)?;
+    let agent = wait_until_ready(home, request, observe)?;
     let (route, channel) = match &agent.way {
         PromptWay::Terminal(_) => (PromptRoute::Terminal, DeliveryChannel::Terminal),
         PromptWay::Queue(_) => (PromptRoute::Argument, DeliveryChannel::Queue),
     };
-    let text =
-        check_prompt_text(&request.text, route, agent.command_characters, request.is_command)
-            .map_err(DriveRefusal::Text)?;
+    let text = check_prompt_text(
+        &request.text,
+        route,
+        agent.control.command_characters,
+        request.is_command,
+    )
+    .map_err(DriveRefusal::Text)?;
     let clue = ConversationClue {
         agent: agent.name.agent.clone(),
-        id: Some(agent.name.id.clone()),
+        id: Some(agent.name.id.clone()).filter(|id| !id.is_empty()),
+        path: agent.path,
+        new_in: agent.new_in,
         terminal: match &agent.way {
             PromptWay::Terminal(id) => Some(id.clone()),
             PromptWay::Queue(_) => None,
         },
-        ..ConversationClue::default()
     };
     let mut delivery = RunningDelivery::prepare(&home.machine, clue, agent.source, text, channel)?;
     delivery.record.key.clone_from(&request.key);
@@ -324,20 +332,21 @@ fn agent_watch(
     }
 }
 
-/// Waits for an agent that works, and refuses whatever else is in the way.
+/// Waits for an agent that works, and refuses everything else that is in the way.
 fn wait_until_ready(
+    home: &TerminalHome,
     request: &PromptRequest,
     observe: &mut LookAtMachine<'_>,
 ) -> Result<ReadyAgent, PromptError> {
     let until = Instant::now() + request.idle_timeout;
     loop {
         let observation = observe().map_err(PromptError::Observe)?;
-        let (agent, activity) = check_agent(&observation, request)?;
+        let (agent, activity) = check_agent(&observation, home, request)?;
         match activity {
-            // Its own queue takes it whatever it does.
+            // Its own queue takes it in any activity.
             _ if matches!(agent.way, PromptWay::Queue(_)) => return Ok(agent),
             Activity::Working if !request.into_working => {}
-            Activity::Unknown if !request.into_working => {
+            Activity::Unknown if !request.into_working && !agent.is_fresh(home) => {
                 return Err(DriveRefusal::ActivityUnknown.into());
             }
             _ => return Ok(agent),
@@ -354,13 +363,26 @@ fn wait_until_ready(
 /// The agent behind the target, if nothing but its work stands in the way.
 fn check_agent(
     observation: &Observation,
+    home: &TerminalHome,
     request: &PromptRequest,
 ) -> Result<(ReadyAgent, Activity), DriveRefusal> {
     let gone = || DriveRefusal::NotAlive { why: "it is not listed any more".to_owned() };
     let target = find_named(observation, &request.target).ok_or_else(gone)?;
     let named_terminal = (target.session.kind == SessionKind::Hosted).then_some(target);
     let one = match named_terminal {
-        Some(terminal) => linked_agent(observation, terminal)?,
+        Some(terminal) if terminal.session.linked.is_empty() => {
+            let agent = new_agent(observation, home, terminal)?;
+            return Ok((agent, Activity::Unknown));
+        }
+        Some(terminal) => {
+            let one = linked_agent(observation, terminal)?;
+            if let Some(told) = begins_another(home, terminal, one) {
+                let cwd = one.session.digest.cwd.as_deref();
+                let agent = beginning_agent(observation, terminal, one.session.agent, cwd, told)?;
+                return Ok((agent, Activity::Unknown));
+            }
+            one
+        }
         None => target,
     };
     let not_driven = || DriveRefusal::NotDriven { agent: one.session.agent.to_owned() };
@@ -402,9 +424,56 @@ fn check_agent(
         name: one.session.session_name(),
         way,
         source: one.source.clone(),
-        command_characters: control.command_characters,
+        control,
+        prompted: one.session.digest.turns > 0 || one.session.digest.first_prompt.is_some(),
+        path: None,
+        new_in: None,
     };
     Ok((ready, activity))
+}
+
+impl ReadyAgent {
+    /// Whether it is proven to have been told nothing yet.
+    fn is_fresh(&self, home: &TerminalHome) -> bool {
+        let PromptWay::Terminal(terminal) = &self.way else { return false };
+        let session = home.open_session(terminal);
+        !self.prompted && session.is_ok_and(|session| is_fresh(&session, self.control))
+    }
+}
+
+/// An agent that begins its conversation with the first prompt.
+fn new_agent(
+    observation: &Observation,
+    home: &TerminalHome,
+    terminal: &Observed,
+) -> Result<ReadyAgent, DriveRefusal> {
+    let nobody = || DriveRefusal::NotAlive {
+        why: "no agent with a session of its own runs in that terminal".to_owned(),
+    };
+    let (agent, cwd) = find_unattached(observation, home, terminal).ok_or_else(nobody)?;
+    beginning_agent(observation, terminal, agent, cwd, ToldConversation::default())
+}
+
+fn beginning_agent(
+    observation: &Observation,
+    terminal: &Observed,
+    agent: &'static str,
+    cwd: Option<&str>,
+    told: ToldConversation,
+) -> Result<ReadyAgent, DriveRefusal> {
+    let not_driven = || DriveRefusal::NotDriven { agent: agent.to_owned() };
+    let control = adapters::by_id(agent).and_then(|adapter| adapter.control_table());
+    let control = control.filter(|control| control.interactive.is_some());
+    let before = observation.known_ids().map(str::to_owned).collect();
+    Ok(ReadyAgent {
+        name: SessionName::new(agent, told.id.unwrap_or_default()),
+        path: told.path,
+        way: PromptWay::Terminal(terminal.session.id.clone()),
+        source: None,
+        control: control.ok_or_else(not_driven)?,
+        prompted: false,
+        new_in: cwd.map(|cwd| (cwd.to_owned(), before)),
+    })
 }
 
 /// A conversation without a process: its agent may have gone on to another one.

@@ -1,4 +1,4 @@
-//! Resuming conversations: the right one or none, in its own directory, never while somebody may hold it.
+//! Resuming conversations: the right one or none, in its own directory, never while it may be held.
 //!
 //! Verify, then speak: the started process must be proven to have exactly this conversation before it is
 //! told anything. Two resumes of one conversation are kept apart by a lock, not by luck.
@@ -21,6 +21,7 @@ use sys::machine::Machine;
 
 use super::launch::{LaunchError, LaunchRequest, LaunchScene, StartedAgent};
 use super::launch_plan::{ResumedConversation, plan_start};
+use super::launch_terms::{check_alone, hold_place};
 use super::prompt::find_named;
 use super::running::{wait_for_change, watch_transcript};
 use crate::observe::{Observation, Observed};
@@ -32,7 +33,6 @@ const HAND_OVER_GRACE: Duration = Duration::from_secs(10);
 /// Which conversation goes on, and what may be done for that.
 #[derive(Clone, Debug)]
 pub struct ResumeRequest {
-    /// The conversation.
     pub target: SessionName,
     /// How its agent is started; its directory only if another one is wanted.
     pub start: LaunchRequest,
@@ -53,10 +53,13 @@ pub fn resume_session(
 ) -> Result<LaunchResult, LaunchError> {
     let _turn = hold_conversation(&scene.terminals.machine, &request.target)?;
     sys::pause::pause_at("resume.locked");
-    // Only now: whoever had the turn before may have started it.
+    // Only now: the previous lock holder may have started it.
     let observation = (scene.observe)().map_err(LaunchError::Observe)?;
     let one = find_conversation(&observation, &request.target)?;
     let holders = holders_of_session(&one.session);
+    let cwd = choose_directory(request, one)?;
+    let own = (!request.fork).then_some(&request.target);
+    let _alone = hold_place(&request.start, &cwd, own, scene)?;
     if request.take_over && !request.fork {
         if let Some(attached) = take_over(request, one, &observation, &holders, scene)? {
             return Ok(attached);
@@ -81,6 +84,8 @@ pub fn preview_resume(
         check_free(scene.before, &holders)?;
     }
     let plan = plan_resume(request, one, scene)?;
+    let own = (!request.fork).then_some(&request.target);
+    check_alone(&request.start, &plan.cwd, scene.before, own)?;
     Ok(LaunchResult { dry_run: true, ..plan.blank_result(&request.start) })
 }
 
@@ -119,7 +124,7 @@ fn find_conversation<'a>(
     Ok(one)
 }
 
-/// Refuses a conversation that somebody holds, or may.
+/// Refuses a conversation that is held, or may be.
 fn check_free(
     observation: &Observation,
     holders: &[ConversationHolder],
@@ -128,28 +133,33 @@ fn check_free(
     check_resumable(holders, blind.map(|source| source.reason.as_str()))
 }
 
-fn plan_resume(
-    request: &ResumeRequest,
-    one: &Observed,
-    scene: &LaunchScene<'_>,
-) -> Result<super::launch_plan::LaunchPlan, LaunchError> {
+/// Where the conversation goes on.
+fn choose_directory(request: &ResumeRequest, one: &Observed) -> Result<String, DriveRefusal> {
     let not_driven = || DriveRefusal::NotDriven { agent: one.session.agent.to_owned() };
     let control = adapters::by_id(one.session.agent).and_then(|adapter| adapter.control_table());
     let control = control.ok_or_else(not_driven)?;
     if request.fork && control.fork.is_none() {
         let agent = one.session.agent.to_owned();
         let mode = "forked by an option of its own".to_owned();
-        return Err(DriveRefusal::NoSuchMode { agent, mode }.into());
+        return Err(DriveRefusal::NoSuchMode { agent, mode });
     }
-    let cwd = match &request.start.cwd {
-        Some(cwd) if control.resumes_elsewhere => cwd.clone(),
+    match &request.start.cwd {
+        Some(cwd) if control.resumes_elsewhere => Ok(cwd.clone()),
         Some(_) => {
             let agent = one.session.agent.to_owned();
             let mode = "resumed in another directory than its own".to_owned();
-            return Err(DriveRefusal::NoSuchMode { agent, mode }.into());
+            Err(DriveRefusal::NoSuchMode { agent, mode })
         }
-        None => own_directory(one)?,
-    };
+        None => own_directory(one),
+    }
+}
+
+fn plan_resume(
+    request: &ResumeRequest,
+    one: &Observed,
+    scene: &LaunchScene<'_>,
+) -> Result<super::launch_plan::LaunchPlan, LaunchError> {
+    let cwd = choose_directory(request, one)?;
     let start = LaunchRequest { cwd: Some(cwd), ..request.start.clone() };
     let path = one.source.as_ref().map(|source| source.path.to_string_lossy().into_owned());
     let resumed =
@@ -245,7 +255,7 @@ fn await_idle(
     }
 }
 
-/// Stops whoever holds the conversation, and proves that it is free. Killed in the middle it leaves the
+/// Stops the holders of the conversation, and proves that it is free. Killed in the middle it leaves the
 /// holder or a conversation that can be resumed; the events say which.
 fn release_holders(
     request: &ResumeRequest,

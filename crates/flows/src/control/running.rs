@@ -46,6 +46,8 @@ pub(super) struct RunningDelivery {
     pub(super) begun: Instant,
     /// Whether another prompt was recorded meanwhile.
     foreign: bool,
+    /// Whether the record held no prompt before: the agent may begin another file with the first one.
+    unbegun: bool,
     machine: Machine,
 }
 
@@ -77,9 +79,9 @@ impl RunningDelivery {
         text: String,
         channel: DeliveryChannel,
     ) -> Result<Self, DeliveryFault> {
-        let noted_end = match &source {
+        let (noted_end, unbegun) = match &source {
             Some(source) => read_end(&clue.agent, source)?,
-            None => 0,
+            None => (0, true),
         };
         let id =
             sys::random::new_ulid().map_err(|error| DeliveryFault::Machine(error.to_string()))?;
@@ -107,7 +109,8 @@ impl RunningDelivery {
         };
         let begun = Instant::now();
         let machine = machine.clone();
-        Ok(Self { record, text, clue, source, binding: None, begun, foreign: false, machine })
+        let (binding, foreign) = (None, false);
+        Ok(Self { record, text, clue, source, binding, begun, foreign, unbegun, machine })
     }
 
     /// Pastes, presses Enter and waits for the proof, through a terminal's host.
@@ -151,7 +154,7 @@ impl RunningDelivery {
         Ok(submitted)
     }
 
-    /// Waits until the record holds the text; `goes_on` says whether there is still somebody to write it.
+    /// Waits until the record holds the text; `goes_on` says whether there is still a process to write it.
     pub(super) fn await_proof(
         &mut self,
         timeout: Duration,
@@ -235,12 +238,19 @@ impl RunningDelivery {
 
     /// Looks for the conversation's record, if that is not known yet.
     pub(super) fn find_source(&mut self, observe: &mut LookAtMachine<'_>) {
-        if self.source.is_some() {
+        if self.source.is_some() && !self.unbegun {
             return;
         }
         let Ok(observation) = observe() else { return };
         let Some((one, binding)) = self.clue.find_in(&observation) else { return };
+        let path = |source: &Option<Box<TranscriptSource>>| {
+            source.as_ref().map(|source| source.path.clone())
+        };
+        if path(&one.source) == path(&self.source) {
+            return;
+        }
         self.record.session.clone_from(&one.session.id);
+        self.record.noted_end = 0;
         self.binding = Some(binding);
         self.source.clone_from(&one.source);
     }
@@ -363,14 +373,16 @@ pub(super) enum DeliveryFault {
     Machine(String),
 }
 
-/// Where the transcript ends now, in the adapter's own positions.
-fn read_end(agent: &str, source: &TranscriptSource) -> Result<u64, DeliveryFault> {
-    crate::converse::read_conversation(agent, source, 0, &mut |_| {}).map_err(|error| {
-        DeliveryFault::Transcript {
-            path: source.path.to_string_lossy().into_owned(),
-            reason: error.to_string(),
-        }
-    })
+/// Where the transcript ends now, in the adapter's own positions, and whether it holds no prompt.
+fn read_end(agent: &str, source: &TranscriptSource) -> Result<(u64, bool), DeliveryFault> {
+    let mut unbegun = true;
+    let mut say = |entry: ConversationEntry| unbegun &= entry.role != ConversationRole::User;
+    let end = crate::converse::read_conversation(agent, source, 0, &mut say);
+    let end = end.map_err(|error| DeliveryFault::Transcript {
+        path: source.path.to_string_lossy().into_owned(),
+        reason: error.to_string(),
+    })?;
+    Ok((end, unbegun))
 }
 
 pub(super) fn watch_transcript(source: &TranscriptSource) -> Option<DirectoryWatch> {

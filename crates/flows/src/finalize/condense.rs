@@ -173,7 +173,7 @@ fn summarize_transcript(
     Some(digest)
 }
 
-/// The largest file that is copied in one go by whoever sweeps. Copying waits for nobody, and the
+/// The largest file that is copied in one go by the sweep. Copying has no deadline, and the
 /// daemon has one thread for it: a sparse file can claim any size.
 const MAX_COPIED_FILE: u64 = 2 << 30;
 

@@ -211,7 +211,7 @@ fn end_session(
     Ok(())
 }
 
-/// When a transcript was last written to: the agent was there then, whatever hooks told.
+/// When a transcript was last written to: the agent was there then, even if hooks told otherwise.
 fn last_written(transcript: &str) -> Option<Time> {
     let modified = std::fs::symlink_metadata(transcript).ok()?.modified().ok()?;
     let since_epoch = modified.duration_since(std::time::UNIX_EPOCH).ok()?;

@@ -93,7 +93,7 @@ pub fn list_fuses(home: &Path, all: bool) -> Result<Vec<FuseRecord>, StateError>
     state.map_or_else(|| Ok(Vec::new()), |state| state.list_fuses(all))
 }
 
-/// Does what is ordered about fuses. Whoever calls this is the writer.
+/// Does what is ordered about fuses. The caller holds the writer lock.
 pub(crate) fn perform_fuse_order(
     writer: &mut StoreWriter,
     order: &FuseOrder,

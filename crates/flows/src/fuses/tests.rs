@@ -106,7 +106,7 @@ fn row_79_a_fuse_that_nobody_settled_never_fires_again() {
     let mut stage = Stage::new(&[fuse("a", at(0), FuseAction::Stop)]);
     stage.look(&clock(0, 0));
     assert_eq!(stage.state_of("a"), FuseState::Firing);
-    // Another daemon, before anybody began: nobody will.
+    // Another daemon, before it was begun: it will not be.
     stage.engine = FuseEngine::new().unwrap();
     stage.look(&clock(10, 10));
     assert_eq!(stage.state_of("a"), FuseState::Unsettled);

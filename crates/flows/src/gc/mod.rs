@@ -1,6 +1,6 @@
 //! `gc`: one plan over everything that may go, and carrying it out.
 //!
-//! The plan is made by whoever asks, and made anew by whoever carries it out. What went is never more
+//! The plan is made by the client, and made anew by the process that carries it out. What went is never more
 //! than what was consented to: if the two differ, only what is in both goes, and that is said.
 
 use std::ffi::OsStr;
@@ -33,11 +33,11 @@ pub(crate) use reaper::InUse;
 enum GcCheck {
     /// A hosted terminal.
     Terminal { root: PathBuf, id: String },
-    /// A file that nobody may have open.
+    /// A file that no process may have open.
     Unopened,
-    /// A socket on which nobody may listen.
+    /// A socket that must have no listener.
     Socket,
-    /// A transcript: nobody has it open, and a copy is kept first.
+    /// A transcript: no process has it open, and a copy is kept first.
     Transcript(Box<model::summary::KeptSession>),
     /// A git worktree, and whom ostler made it for.
     Worktree { member: Option<Box<model::control::groups::GroupMember>> },
@@ -152,7 +152,7 @@ fn planned_line((action, item, refused): (ItemFate, PlanItem, Option<Refusal>)) 
     PlannedItem { action, item, refused: refused.as_ref().map(Into::into) }
 }
 
-/// Looks at everything and says what would go, in the environment of whoever asked.
+/// Looks at everything and says what would go, in the environment of the client.
 pub fn plan_gc(ask: &GcRequest, machine: &Machine) -> GcPlan {
     plan_gc_in(ask, &machine.with_variables(&ask.variables))
 }

@@ -216,7 +216,7 @@ pub(super) fn plan_vault_copies(ask: &GcRequest, machine: &Machine, planning: &m
     }
 }
 
-/// Sockets on which nobody listens.
+/// Sockets without a listener.
 pub(super) fn plan_sockets(home: &Path, ask: &GcRequest, planning: &mut GcPlan) {
     let fallback = crate::writer::fallback_directory(home);
     let below = files_in(&ask.runtime).filter(|(path, _)| path.is_dir());
@@ -238,7 +238,7 @@ pub(super) fn plan_sockets(home: &Path, ask: &GcRequest, planning: &mut GcPlan) 
     }
 }
 
-/// Whether nobody listens: only the kernel's refusal is proof.
+/// Whether there is no listener: only the kernel's refusal is proof.
 pub(super) fn check_socket(path: &Path) -> Result<(), Refusal> {
     match std::os::unix::net::UnixStream::connect(path) {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(()),

@@ -108,7 +108,7 @@ fn root_of(directory: &Path) -> Option<PathBuf> {
     repository::linked_administration(&root).map(|_| root)
 }
 
-/// Whether everything in a worktree is somewhere else too, and nobody uses it. `member` is whom ostler made it for:
+/// Whether everything in a worktree is somewhere else too, and no process uses it. `member` is whom ostler made it for:
 /// while that may be there it stays, and once it is proven to be gone the lock that ostler put on it says nothing.
 pub(super) fn check_worktree(
     root: &Path,

@@ -61,14 +61,13 @@ impl FileTail {
 /// What ended the waiting.
 #[derive(Debug)]
 pub(super) enum WaitEnd {
-    /// Somebody answered.
     Answered(PermitAnswer),
-    /// Nobody did: the agent's own question is there.
+    /// There was no answer: the agent's own question is there.
     Unanswered,
 }
 
 impl OpenRequest {
-    /// Writes a request down; whatever is answered from here on is noticed.
+    /// Writes a request down; an answer from here on is noticed.
     pub(super) fn write_down(
         home: &Path,
         spool: PathBuf,
@@ -112,7 +111,7 @@ impl OpenRequest {
             let Ok(ready) = sys::watch::poll_readable(&told, Some(nap)) else {
                 return WaitEnd::Unanswered;
             };
-            // The agent is gone, and with it whoever would hear the answer.
+            // The agent is gone, and with it the reader of the answer.
             if owner.is_some() && ready.last() == Some(&true) {
                 return WaitEnd::Unanswered;
             }
@@ -139,14 +138,14 @@ impl OpenRequest {
         added.windows(mark.len()).any(|window| window == mark.as_bytes())
     }
 
-    /// The answer was given: first it goes, which is how whoever gave it learns, then the request.
+    /// The answer was given: first it goes, which tells the one who gave it, then the request.
     pub(super) fn close_answered(self) {
         forget_file(&self.directory.join(answer_name(&self.request.id)));
         sys::pause::pause_at("hook.taken");
         forget_file(&self.directory.join(request_name(&self.request.id)));
     }
 
-    /// Nothing was answered: whoever answers from now on learns that nobody heard it.
+    /// Nothing was answered: a later answer learns that it came too late.
     pub(super) fn close_unanswered(self) {
         forget_file(&self.directory.join(request_name(&self.request.id)));
     }

@@ -8,7 +8,7 @@ pub(super) const HOOK_VERSION: u32 = 1;
 /// What ends each command: to the shell, nothing.
 const MARK: &str = " # ostler-hooks ";
 
-/// A command of ostler's in somebody's settings.
+/// A command of ostler's in an agent's settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct OstlerCommand {
     /// The program as it is written there, without quotes.

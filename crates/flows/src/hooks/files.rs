@@ -283,7 +283,7 @@ impl SettingsPlan {
 pub type RemoveSettings<'a> = &'a dyn Fn(&Path, &[u8]) -> io::Result<()>;
 
 /// Moves a settings file to the trash that ostler alone has written, or its copy from before, unless it
-/// has changed since its content had this hash. Whoever calls this is the writer.
+/// has changed since its content had this hash. The caller holds the writer lock.
 pub fn trash_settings(
     writer: &WriterLock,
     path: &Path,

@@ -338,3 +338,29 @@ fn event_element_node(wiring: &Wiring<'_>, entry: &HookEntry) -> JsonNode {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use jsonc_parser::cst::CstRootNode;
+
+    use super::*;
+
+    /// Why this editor is there: docs/decisions/0100-a-json-editor-of-our-own.md.
+    #[test]
+    fn a_neighbours_comment_stays_where_the_librarys_editor_removes_it() {
+        let text = "{\"list\": [\"theirs\", /* ask Ann before you change theirs */ \"ours\"]}";
+        let root = parse_root(text).unwrap().unwrap();
+        let list = root.get_array("list").unwrap();
+        let place = to_container(list.range, list.elements.iter().map(Ranged::range));
+        let mut splices = Splices::default();
+        layout::remove_children(&mut splices, text, &place, &[false, true]);
+        let edited = splices.apply(text);
+        assert!(edited.contains("ask Ann") && !edited.contains("ours"), "{edited}");
+
+        let tree = CstRootNode::parse(text, &OPTIONS).unwrap();
+        let list = tree.object_value().unwrap().array_value("list").unwrap();
+        list.elements().pop().unwrap().remove();
+        let edited = tree.to_string();
+        assert!(!edited.contains("ask Ann") && !edited.contains("ours"), "{edited}");
+    }
+}

@@ -21,7 +21,7 @@ pub(super) struct SettingsDirectories<'a> {
 }
 
 impl SettingsDirectories<'_> {
-    /// Makes the directory of a file and whatever is missing above it.
+    /// Makes the directory of a file and its missing parents.
     pub(super) fn make_parent(&self, file: &Path) -> io::Result<()> {
         let Some(parent) = file.parent() else { return Ok(()) };
         let missing = parent.ancestors().take_while(|one| fs::symlink_metadata(one).is_err());

@@ -1,8 +1,8 @@
 //! Installs ostler's hooks into agents' settings, takes them out again, and says how far they are.
 //!
 //! The files belong to others. They are changed by insertions and removals, never written anew; what
-//! cannot be parsed is refused; a change that somebody else makes meanwhile is seen and taken into
-//! account; and removing the hooks from a file that nobody else has changed gives back its bytes.
+//! cannot be parsed is refused; a change that another process makes meanwhile is seen and taken into
+//! account; and removing the hooks from a file without other changes gives back its bytes.
 
 mod command;
 mod files;
@@ -39,7 +39,7 @@ const END_HOOK_TIMEOUT_SECONDS: u32 = 1;
 /// How long a hook may take whose answer decides: it returns at once unless its process asks ostler.
 const ASKING_HOOK_TIMEOUT_SECONDS: u32 = 3605;
 
-/// How often a change is tried again after somebody else was quicker.
+/// How often a change is tried again after a concurrent change.
 const MAX_CHANGE_ATTEMPTS: usize = 5;
 
 /// Where, and which ostler.
@@ -88,7 +88,6 @@ pub enum HooksError {
     /// The file cannot be read.
     #[error("cannot read {}: {source}", path.display())]
     Read {
-        /// The file.
         path: PathBuf,
         /// The system's answer.
         source: std::io::Error,
@@ -96,7 +95,6 @@ pub enum HooksError {
     /// The file cannot be written.
     #[error("cannot write {}: {source}", path.display())]
     Write {
-        /// The file.
         path: PathBuf,
         /// The system's answer.
         source: std::io::Error,
@@ -104,12 +102,11 @@ pub enum HooksError {
     /// The file's content is not what it should be.
     #[error("{} was left as it is: {wrong}", path.display())]
     Wrong {
-        /// The file.
         path: PathBuf,
         /// What and where.
         wrong: EditError,
     },
-    /// Somebody else changes the file again and again.
+    /// Another process keeps changing the file.
     #[error("{} is being changed by somebody else", .0.display())]
     Busy(PathBuf),
 }
@@ -312,7 +309,7 @@ impl SettingsPart {
         HooksError::Wrong { path: self.path.clone(), wrong }
     }
 
-    /// How far a text is; `None` if what is there is somebody else's and stays.
+    /// How far a text is; `None` if what is there is not ours and stays.
     fn text_state(&self, wiring: &Wiring<'_>, text: &str) -> Result<Option<State>, EditError> {
         match (self.kind, wiring.shape) {
             (PartKind::Notify { .. }, _) => toml::notify_state(wiring, text),
@@ -392,7 +389,7 @@ impl SettingsPart {
             _ => {
                 let original = seen.original_text();
                 let bare = self.without_hooks(wiring, text, original.as_deref())?;
-                // Whoever has edited a file of ostler's alone gets to keep it.
+                // A file of ostler's own that a person has edited is kept.
                 let keep = matches!(wiring.shape, HookFileShape::Script { .. })
                     && state == State::ForeignEdited;
                 let plan = SettingsPlan::write_text(seen, self.with_hooks(wiring, &bare)?);

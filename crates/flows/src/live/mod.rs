@@ -6,7 +6,7 @@
 //! sessions are not what they were. Nothing is asked for again and again, unless the kernel's watches
 //! run out, and then it says so.
 //!
-//! [`LiveFeed`] is the same in a thread of its own, behind one descriptor: for whoever has other things
+//! [`LiveFeed`] is the same in a thread of its own, behind one descriptor: for a caller with other things
 //! to wait for.
 
 use std::collections::{HashMap, HashSet};
@@ -55,7 +55,6 @@ const UNTOLD_INTERVAL: Duration = Duration::from_secs(60);
 pub struct LiveSource {
     /// Where; each look is a turn of its own.
     pub machine: Machine,
-    /// Settings.
     pub config: OstlerConfig,
     /// Whether digests may come from the index.
     pub use_index: bool,
@@ -377,4 +376,36 @@ fn is_same(was: &Observed, is: &Observed) -> bool {
         && judge::waiting_for(&was.session, &was.verdict)
             == judge::waiting_for(&is.session, &is.verdict)
         && owners(was) == owners(is)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn row_28_a_set_clock_asks_for_one_look_however_often_it_is_told() {
+        let home = tempfile::tempdir().unwrap();
+        let mut live = LiveSessions::new(LiveSource {
+            machine: Machine::with_home(home.path().to_owned()),
+            config: OstlerConfig::default(),
+            use_index: false,
+            scope: ObserveScope::Active,
+            agents: vec!["none".to_owned()],
+            problems: Vec::new(),
+        });
+        live.look_now();
+        live.look_now();
+        live.rested = Instant::now();
+        assert_eq!(live.due, None, "nothing is due while nothing happens");
+        let moved = || WatchNews { clock_moved: true, ..WatchNews::default() };
+        live.take_news(moved());
+        let due = live.due.expect("a look");
+        for _ in 0..10 {
+            live.take_news(moved());
+        }
+        assert_eq!(live.due, Some(due), "ten jumps, one look");
+        assert!(live.time_left().unwrap() <= COALESCE_WINDOW);
+        live.look_now();
+        assert_eq!(live.due, None, "and none after it");
+    }
 }

@@ -16,7 +16,6 @@ const MAX_WATCHED_DIRECTORIES: usize = 4096;
 /// What a change asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ChangeUrgency {
-    /// A look.
     Now,
     /// A look some time: only the age of something is another.
     SignOfLife,
@@ -27,7 +26,6 @@ pub(super) enum ChangeUrgency {
 /// What is of interest in a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum PlaceInterest {
-    /// Everything.
     Everything,
     /// That one of these appears: places that are not there yet.
     Appearance(BTreeSet<OsString>),
@@ -131,7 +129,6 @@ impl WatchPlaces {
         self.interests.insert(place.to_owned(), interest);
     }
 
-    /// The directories.
     pub(super) fn directories(&self) -> impl Iterator<Item = &Path> {
         self.order.iter().map(PathBuf::as_path)
     }

@@ -37,7 +37,6 @@ mod source;
 pub enum ObserveScope {
     /// Only what may be live. Transcripts that nothing can be working on are not read.
     Active,
-    /// Everything.
     All,
 }
 
@@ -46,7 +45,6 @@ pub enum ObserveScope {
 pub struct ObserveRequest<'a> {
     /// Where, when, and who is looking.
     pub machine: &'a Machine,
-    /// Settings.
     pub config: &'a OstlerConfig,
     /// Whether digests may come from the index; else every transcript is read.
     pub use_index: bool,
@@ -66,9 +64,7 @@ impl ObserveRequest<'_> {
 /// One session and what is true of it.
 #[derive(Debug)]
 pub struct Observed {
-    /// The facts.
     pub session: Session,
-    /// The judgement.
     pub verdict: Verdict,
     /// Where its conversation can be read.
     pub source: Option<Box<TranscriptSource>>,
@@ -103,7 +99,6 @@ impl Observed {
 /// What one adapter had to say.
 #[derive(Debug)]
 pub struct AgentReport {
-    /// The adapter.
     pub adapter: &'static dyn Adapter,
     /// Where it looked.
     pub roots: Vec<std::path::PathBuf>,
@@ -130,13 +125,11 @@ pub struct Observation {
     pub incomplete: Vec<IncompleteSource>,
     /// Agent processes without a session so far.
     pub unattached: Vec<UnattachedAgent>,
-    /// By adapter.
     pub agents: Vec<AgentReport>,
     /// What the judgement depended on.
     pub circumstances: JudgeCircumstances,
     /// What is never to be collected.
     pub pins: Pins,
-    /// Who looked.
     pub observer: Observer,
     /// The ids of sessions that are there and were not looked at, since they cannot be live.
     pub unread_ids: Vec<String>,
@@ -156,7 +149,6 @@ impl Observation {
     }
 }
 
-/// Observes.
 pub fn observe_sessions(request: &ObserveRequest<'_>) -> Observation {
     let observer = request.machine.observer();
     let (processes, listed) = std::thread::scope(|threads| {

@@ -1,5 +1,6 @@
 //! The coding agents among the processes of this machine.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use adapters::{Adapter, EnvLookup};
@@ -33,7 +34,6 @@ pub(super) struct AgentRun {
     pub(super) root_ids: Vec<FileId>,
     /// Whether paths mean the same to it as to us.
     pub(super) mounts: MountView,
-    /// Its user.
     pub(super) uid: u32,
     /// Whether it runs as our own user.
     pub(super) ours: bool,
@@ -126,19 +126,40 @@ impl AgentProcesses {
 /// A process that was recognised as an agent.
 type RecognisedAgent<'a> = (&'a ProcessRow, &'static dyn Adapter, ProcessAppearance);
 
-/// Looks at every process, on all cores: there are hundreds. Only how it looks is read of most.
+/// Executables that have been asked about, and whether they rule every agent out.
+type KnownExes = HashMap<String, bool>;
+
+/// Looks at every process, on all cores: there are hundreds. Of most only the name of the executable is read.
 fn recognise_agents(table: &ProcessTable) -> Vec<RecognisedAgent<'_>> {
-    let recognise = |pid: &u32| recognise_agent(table, *pid);
-    let found = sys::spread::parallel_map(&table.listed_pids(), 32, recognise);
+    const FEWEST_PER_WORKER: usize = 32;
+    let pids = table.listed_pids();
+    let workers = sys::spread::count_cores().min(pids.len().div_ceil(FEWEST_PER_WORKER));
+    let recognise = |known: &mut KnownExes, pid: &u32| recognise_agent(table, known, *pid);
+    let found = sys::spread::parallel_map_with(&pids, workers, KnownExes::new, recognise);
     found.into_iter().flatten().collect()
 }
 
-fn recognise_agent(table: &ProcessTable, pid: u32) -> Option<RecognisedAgent<'_>> {
+/// Whether no process of this executable can be an agent. Many processes share one.
+fn rules_out_agents(known: &mut KnownExes, exe: &str) -> bool {
+    if let Some(&ruled_out) = known.get(exe) {
+        return ruled_out;
+    }
+    let rules_out = |one: &&dyn Adapter| one.agent_profile().program.rules_out_exe(exe);
+    let ruled_out = adapters::ALL_ADAPTERS.iter().all(rules_out);
+    known.insert(exe.to_owned(), ruled_out);
+    ruled_out
+}
+
+fn recognise_agent<'a>(
+    table: &'a ProcessTable,
+    known: &mut KnownExes,
+    pid: u32,
+) -> Option<RecognisedAgent<'a>> {
     let adapter_of = |appearance: &ProcessAppearance| {
         let fits = |adapter: &&&dyn Adapter| adapter.agent_profile().program.matches(appearance);
         adapters::ALL_ADAPTERS.iter().find(fits).copied()
     };
-    adapter_of(&table.appearance_unchecked(pid)?)?;
+    adapter_of(&table.appearance_unless(pid, |exe| rules_out_agents(known, exe))?)?;
     let appearance = table.appearance(pid)?;
     Some((table.get(pid)?, adapter_of(&appearance)?, appearance))
 }
@@ -149,7 +170,7 @@ pub(super) fn find_agents(observer: &Observer, config: &OstlerConfig) -> AgentPr
     let table = sys::proc::read_process_table();
     let mut found = recognise_agents(&table);
     let mut runs: Vec<AgentRun> = Vec::new();
-    // Parents have been found before their children are grouped, whatever their pids.
+    // Parents have been found before their children are grouped, independent of pid order.
     found.sort_by_key(|(row, ..)| (row.start, row.pid));
     for (row, adapter, appearance) in found {
         let mounts = table.mount_view(row.pid);

@@ -26,7 +26,6 @@ pub(super) struct FoundSession {
 }
 
 impl FoundSession {
-    /// Judges it.
     pub(super) fn judge(self, circumstances: &JudgeCircumstances) -> Observed {
         let verdict = judge_session(&self.session, circumstances);
         Observed { session: self.session, verdict, source: self.source, pinned: false }
@@ -74,7 +73,6 @@ impl SessionSource for NativeSessions<'_> {
     }
 }
 
-/// Lent credentials.
 pub(super) struct AccessSessions<'a> {
     pub(super) machine: &'a Machine,
 }

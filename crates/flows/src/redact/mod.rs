@@ -1,7 +1,7 @@
 //! Redaction: takes secrets out of text that is given to others. Best effort, and it says so.
 //!
 //! Transcripts are JSON, in which a line break is the two letters `\n` and a quote is `\"`; rules for
-//! text do not hold there. So every JSON string is decoded, redacted and written again, whatever else
+//! text do not hold there. So every JSON string is decoded, redacted and written again, what
 //! stands around it keeps its bytes, and only what is no JSON is looked at as it is. The rules are a
 //! table of well-known formats (`data/secret-formats.txt`), what stands after a telling name
 //! (`values`), and the places where programs expect a secret (`rules`).
@@ -138,7 +138,7 @@ fn string_end(json: &str, start: usize) -> (usize, &'static str) {
     (bytes.len(), "")
 }
 
-/// Redacts plain text: whatever any rule finds is replaced, overlapping finds once.
+/// Redacts plain text: what any rule finds is replaced, overlapping finds once.
 fn redact_text<'a>(text: &'a str, found: &mut SecretKinds) -> Cow<'a, str> {
     let mut spans = rules::find(text);
     if spans.is_empty() {

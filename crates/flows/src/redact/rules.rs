@@ -334,7 +334,7 @@ struct Place {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Asks {
-    /// Whatever is no placeholder.
+    /// Anything but a placeholder.
     NoPlaceholder,
     /// It must look random: the place is one where words stand too.
     Random,

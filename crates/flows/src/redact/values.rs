@@ -3,7 +3,6 @@
 /// How a value is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// In quotes.
     Quoted,
     /// `NAME=value`, as in an environment.
     Assigned,
@@ -26,7 +25,7 @@ enum Promise {
     Nothing,
 }
 
-/// Parts of names whose values are no secrets, whatever else the name holds.
+/// Parts of names whose values are no secrets, even if the rest of the name suggests it.
 const HARMLESS_NAMES: &[&str] = &[
     "public",
     "pubkey",

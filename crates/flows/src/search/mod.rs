@@ -29,7 +29,6 @@ pub use scan::{EntryHit, EntryScope, SessionScan};
 /// Which sessions are looked through.
 #[derive(Clone, Debug, Default)]
 pub struct SessionScope {
-    /// Filter words.
     pub words: FilterWords,
     /// Only of this directory and below.
     pub cwd: Option<PathBuf>,
@@ -37,7 +36,6 @@ pub struct SessionScope {
     pub since: Option<Time>,
     /// Adapter ids; empty means all but terminals.
     pub agents: Vec<String>,
-    /// Sub-agents too.
     pub subagents: bool,
 }
 
@@ -54,7 +52,6 @@ pub struct SearchTarget {
 pub struct RunningSearch {
     /// The sessions, newest activity first.
     pub targets: Arc<[SearchTarget]>,
-    /// Their results.
     pub work: OrderedWork<SessionScan>,
 }
 

@@ -19,7 +19,7 @@ use crate::{converse, vault};
 /// How much of a file is looked through at once; also how soon a cancelled search ends.
 const RAW_CHUNK_BYTES: usize = 512 << 10;
 
-/// Files with lines longer than this are decoded one at a time, whatever the cores: each may need
+/// Files with lines longer than this are decoded one at a time, on any number of cores: each may need
 /// several times its longest line.
 const LARGE_LINE_BYTES: u64 = 8 << 20;
 
@@ -72,7 +72,6 @@ pub struct EntryHit {
 pub struct SessionScan {
     /// The first hits.
     pub hits: Vec<EntryHit>,
-    /// All hits.
     pub total: u64,
     /// Bytes that were looked through.
     pub bytes: u64,

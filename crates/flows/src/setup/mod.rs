@@ -29,7 +29,6 @@ pub struct SetupRequest<'a> {
     pub machine: &'a Machine,
     /// The completions of the shells that are here.
     pub completions: &'a [ShellScript],
-    /// The service.
     pub service: ServiceRequest<'a>,
     /// Whether agents' hooks are wanted.
     pub with_hooks: bool,
@@ -40,13 +39,11 @@ pub struct SetupRequest<'a> {
 /// The completions of one shell.
 #[derive(Debug)]
 pub struct ShellScript {
-    /// The shell.
     pub shell: &'static str,
     /// Where it looks for them.
     pub path: PathBuf,
     /// Where a package would have put them for every user.
     pub packaged: Vec<PathBuf>,
-    /// The script.
     pub text: String,
     /// What a person must do besides.
     pub note: Option<String>,
@@ -55,11 +52,8 @@ pub struct ShellScript {
 /// What came of every part, or would.
 #[derive(Debug)]
 pub struct SetupOutcome {
-    /// By agent.
     pub hooks: Vec<(&'static str, Result<HookAgent, HooksError>)>,
-    /// By shell.
     pub completions: Vec<SetupCompletion>,
-    /// The service.
     pub service: Result<ServiceResult, ServiceError>,
 }
 
@@ -68,13 +62,8 @@ pub struct SetupOutcome {
 pub enum SetupError {
     /// The record cannot be read or written.
     #[error("cannot use {}: {source}", path.display())]
-    Record {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// Somebody else is at it.
+    Record { path: PathBuf, source: io::Error },
+    /// Another process is at it.
     #[error("another `ostler setup` is at work")]
     Busy,
 }
@@ -125,7 +114,7 @@ pub fn carry_out_setup(
     for (agent, planned) in &preview.hooks {
         let is_known = record.hooks.iter().any(|one| one.agent == *agent);
         let Ok(planned) = planned else { continue };
-        // Hooks that were there before, of whatever version, are not this setup's to take out.
+        // Hooks that were there before, of any version, are not this setup's to take out.
         if !is_known && planned.state == Some(HookState::NotInstalled) {
             let paths = planned.files.iter().map(|file| Path::new(&file.path));
             let kept_directories = paths.filter_map(nearest_directory).collect();
@@ -314,7 +303,7 @@ fn install_script(script: &ShellScript) -> SetupCompletion {
     view
 }
 
-/// Removes a script, unless somebody else has changed it.
+/// Removes a script, unless it was changed since.
 fn remove_script(
     request: &SetupRequest<'_>,
     recorded: &RecordedFile,

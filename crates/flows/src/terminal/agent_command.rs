@@ -1,7 +1,7 @@
 //! The argv of a known agent in a terminal: its program, what its control table says of a new conversation,
 //! and the arguments that were given.
 //!
-//! Where the agent takes an id that somebody else chose, the conversation is known before it begins.
+//! Where the agent takes an id chosen by the caller, the conversation is known before it begins.
 
 use std::ffi::OsStr;
 
@@ -49,7 +49,7 @@ pub fn agent_command(
             front = fill_template(words, &values).unwrap_or_default();
             session = Some(id);
         }
-        // A path is chosen by whoever starts it for itself; these agents say their ids themselves.
+        // A path is chosen by the caller; these agents say their ids themselves.
         Some((words, IdRule::Registered | IdRule::AtFirstPrompt))
             if !is_other_command(profile, arguments) =>
         {

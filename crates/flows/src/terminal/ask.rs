@@ -62,7 +62,7 @@ impl HostedSession {
         let now = self.reread_manifest().unwrap_or_else(|| self.clone());
         let now = match self.personality {
             Personality::Ostler => now.as_settled(),
-            // agent-tty says that the host is gone until somebody corrects the manifest.
+            // agent-tty says that the host is gone until the manifest is corrected.
             Personality::AgentTty => now,
         };
         now.check_can_receive().err().unwrap_or(fault)
@@ -86,7 +86,6 @@ impl HostedSession {
     }
 }
 
-/// Types text.
 pub fn type_text(session: &HostedSession, text: String) -> Result<SeqResult, HostFault> {
     session.check_can_receive()?;
     session.ask_naming(Some(HOST_ANSWER_TIMEOUT), |by| TypeParams { text: text.clone(), by })
@@ -103,7 +102,6 @@ pub fn paste_text(
     session.ask_naming(Some(HOST_ANSWER_TIMEOUT), query)
 }
 
-/// Presses keys.
 pub fn send_keys(
     home: &TerminalHome,
     session: &HostedSession,

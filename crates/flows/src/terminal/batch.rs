@@ -11,18 +11,13 @@ use serde_json::Value;
 
 use super::{HostedSession, TerminalHome, ask, wait};
 
-/// One step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BatchStep {
-    /// Type text.
     Type(String),
-    /// Paste text.
     Paste(String),
-    /// Press keys.
     SendKeys(Vec<String>),
     /// Give the shell a command.
     Run {
-        /// The command.
         command: String,
         /// Do not wait for its end.
         no_wait: bool,
@@ -185,7 +180,7 @@ pub fn run_batch(
         if let Err(fault) = perform_step(home, session, step, &mut baseline, &mut record) {
             record.status = if interrupted() { "interrupted" } else { "failed" };
             if interrupted() {
-                // What was waited for may come or not: nobody waits for it any more.
+                // What was waited for may come or not: there is no waiter any more.
                 record.wait_baseline = None;
             } else {
                 let (code, message) = (fault.code.as_str(), fault.message);

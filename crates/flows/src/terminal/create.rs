@@ -21,19 +21,15 @@ const HOST_START_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct CreateTerminalRequest {
     /// The program and its arguments; empty for the shell.
     pub command: Vec<String>,
-    /// The shell.
     pub shell: String,
     /// Where to start it.
     pub cwd: Option<String>,
-    /// Columns.
     pub cols: u16,
-    /// Rows.
     pub rows: u16,
     /// `KEY=VALUE`, each.
     pub env: Vec<String>,
     /// What `TERM` says.
     pub term: String,
-    /// A name.
     pub name: Option<String>,
     /// After how long without input or output it is hung up; 0 for never.
     pub idle_timeout_ms: u64,

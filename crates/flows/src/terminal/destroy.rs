@@ -107,7 +107,7 @@ fn kill_host(session: &HostedSession) -> Result<(), HostFault> {
         sys::proc::signal_process(process, Signal::Kill, observer)
             .note_dropped("killing a process");
     }
-    tree.signal(Signal::Kill, observer, |_| true);
+    let missed = tree.signal(Signal::Kill, observer, |_| true);
     let until = Instant::now() + Duration::from_secs(5);
     while processes.iter().any(|process| session.machine.probe_process(process).is_alive()) {
         if Instant::now() > until {
@@ -116,5 +116,11 @@ fn kill_host(session: &HostedSession) -> Result<(), HostFault> {
         }
         std::thread::sleep(Duration::from_millis(5));
     }
-    Ok(())
+    if missed.is_empty() {
+        return Ok(());
+    }
+    let missed: Vec<String> = missed.iter().map(ToString::to_string).collect();
+    let message =
+        format!("session `{}` left what could not be ended: {}", session.id, missed.join("; "));
+    Err(HostFault::new(FaultCode::HostTimeout, message))
 }

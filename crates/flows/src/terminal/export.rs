@@ -227,7 +227,7 @@ pub fn write_frames(
     let header = describe_recording(session).map_err(failed)?;
     let mut lines = FrameLines::new(out, &header, profile.theme.clone(), from);
     match replay_log(session, &header, &mut lines) {
-        // Whoever played it has left.
+        // The player has left.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         replayed => replayed.map(drop).map_err(failed),
     }

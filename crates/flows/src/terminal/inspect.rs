@@ -57,7 +57,7 @@ fn inspect_live(
         booted: (!ours).then_some(true),
         boot_in_flight: (!ours).then_some(false),
     };
-    // A host of agent-tty's leaves the counting to whoever asks.
+    // A host of agent-tty's leaves the counting to the client.
     let counted = HostedSession { manifest: report.session, ..session.clone() };
     let mut result = inspect_offline(home, &counted, "host-unreachable")?;
     result.used_offline_replay = false;

@@ -84,7 +84,6 @@ pub(crate) fn sessions_directory(root: &Path) -> PathBuf {
 /// One session that was found.
 #[derive(Clone, Debug)]
 pub struct HostedSession {
-    /// Its id.
     pub id: String,
     /// Where its files are.
     pub directory: PathBuf,
@@ -126,7 +125,7 @@ impl TerminalHome {
         sessions_directory(&self.root)
     }
 
-    /// Where a session's host listens unless it wrote down another place: short, whatever the home's
+    /// Where a session's host listens unless it wrote down another place: short, however long the home's
     /// path is.
     pub fn socket_of(&self, id: &str) -> PathBuf {
         self.socket_in(&self.sockets, id)
@@ -160,7 +159,7 @@ impl TerminalHome {
         places.chain([self.socket_in_home(id)]).collect()
     }
 
-    /// Where a new session's host is to listen: in the usual directory, or where somebody else has
+    /// Where a new session's host is to listen: in the usual directory, or where another user has
     /// taken that name, in one named after this user, or in the home.
     pub fn choose_socket(&self, id: &str) -> PathBuf {
         let guarded = |place: &PathBuf| sys::private::create_guarded_dir(place).is_ok();
@@ -280,7 +279,7 @@ impl HostedSession {
         program.is_some_and(|program| !self.machine.probe_process(program).is_dead())
     }
 
-    /// What it is, whatever the manifest says: looks for the host where that makes a difference.
+    /// What it is, even if the manifest says otherwise: looks for the host where that makes a difference.
     pub fn settled(&self) -> SettledStatus {
         if self.manifest.status.is_terminal() {
             return SettledStatus::AsWritten;
@@ -297,17 +296,18 @@ impl HostedSession {
     }
 
     /// Corrects the manifest of a session whose host is proven dead: the program it left is ended, the
-    /// log is made whole, the socket goes. Only for commands that end or remove sessions: whatever only
+    /// log is made whole, the socket goes. Only for commands that end or remove sessions: a command that only
     /// looks uses [`Self::as_settled`].
     pub fn reconcile(mut self) -> Result<Self, HostFault> {
         let SettledStatus::HostDied(became) = self.settled() else { return Ok(self) };
+        let mut missed = Vec::new();
         if let Some(child) = self.holder.as_ref().and_then(|holder| holder.child.as_ref()) {
-            // By identity; whatever cannot be proven to be it, or to descend from it, is left alone.
+            // By identity; what cannot be proven to be it, or to descend from it, is left alone.
             let (observer, kill) = (self.machine.observer(), sys::proc::Signal::Kill);
             let tree = destroy::descendants(child, &self.machine);
             sys::proc::signal_process(child, kill, observer)
                 .note_dropped("killing what a dead host left");
-            tree.signal(kill, observer, |_| true);
+            missed = tree.signal(kill, observer, |_| true);
         }
         if self.may_listen_at.contains(&self.socket) {
             remove_stale_socket(&self.socket);
@@ -319,6 +319,9 @@ impl HostedSession {
             manifest.host_died(became);
             if let (Some(bytes), Some(reason)) = (torn, &mut manifest.failure_reason) {
                 reason.push_str(&format!("; a torn last event of {bytes} bytes was cut off"));
+            }
+            if let Some(reason) = &mut manifest.failure_reason {
+                missed.iter().for_each(|left| reason.push_str(&format!("; not ended: {left}")));
             }
             manifest.updated_at = self.machine.read_clock();
             self.files

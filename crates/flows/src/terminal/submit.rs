@@ -36,7 +36,15 @@ pub fn await_ready(session: &HostedSession, timeout: Duration) -> Result<ReadyRe
     let query = ReadyParams { timeout_ms: whole_millis(timeout) };
     match session.ask(&query, Some(timeout.saturating_add(HOST_ANSWER_TIMEOUT))) {
         Err(fault) if fault.code == FaultCode::SessionNotRunning => {
-            Ok(ReadyResult { ready: false, ended: true, screen: String::new() })
+            let screen = String::new();
+            Ok(ReadyResult {
+                ready: false,
+                ended: true,
+                screen,
+                counts_enters: false,
+                unsent: false,
+                since_enter_ms: None,
+            })
         }
         other => other,
     }

@@ -11,7 +11,7 @@ use super::{HostedSession, look};
 
 pub use host::server::check_nested_quantifiers;
 
-/// How long a wait lasts if nobody says.
+/// How long a wait lasts by default.
 pub const DEFAULT_WAIT_MS: u64 = 600_000;
 
 /// Checks conditions before anything is asked.

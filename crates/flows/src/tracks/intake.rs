@@ -1,8 +1,8 @@
 //! Taking in what hooks left in the spool: exactly once, in order, whenever we are killed.
 //!
 //! Hooks only ever append to one file. How far it was taken in is written in the same transaction
-//! as what was taken in, and every report counts once whatever is read twice. A file that has grown
-//! is set aside under another name; it is removed when it is certain that nobody can add to it.
+//! as what was taken in, and every report counts once even if it is read twice. A file that has grown
+//! is set aside under another name; it is removed when it is certain that no process can append to it.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -36,12 +36,7 @@ pub enum IntakeError {
     State(#[from] StateError),
     /// A file of the spool could not be read.
     #[error("the spool {} cannot be read: {source}", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    Io { path: PathBuf, source: io::Error },
 }
 
 /// What was taken in.
@@ -68,7 +63,7 @@ pub fn drain_spool(machine: &Machine, state: &mut StateStore) -> Result<DrainedS
         let Some(mut file) = open_if_present(&path).map_err(failed)? else { continue };
         let ino = file.metadata().map_err(failed)?.ino();
         let is_aside = path != current;
-        // Asked before the last look: whoever could add something has done so by then.
+        // Asked before the last look: a process that could append has done so by then.
         let is_final = is_aside && sys::append::is_sole_opener(&file);
         let end = drain_file(home, &path, &mut file, state, &mut drained)?;
         if is_final {
@@ -168,7 +163,7 @@ struct SpoolBatch {
 }
 
 /// Reads complete lines after the mark. A last line without its end is left for later: it may be
-/// half written, and whoever comes next begins with a line break.
+/// half written, and the next writer begins with a line break.
 fn read_batch(file: &mut File, mark: &SpoolMark) -> io::Result<SpoolBatch> {
     let mut bytes = Vec::new();
     file.seek(SeekFrom::Start(mark.offset))?;
@@ -192,7 +187,7 @@ fn read_batch(file: &mut File, mark: &SpoolMark) -> io::Result<SpoolBatch> {
     Ok(batch)
 }
 
-/// Removes a file that was taken in whole and that nobody can add to.
+/// Removes a file that was taken in whole and that no process can append to.
 fn remove_drained(path: &Path, ino: u64, state: &mut StateStore) -> Result<(), IntakeError> {
     // What was taken in must be on the disk before its source goes.
     state.checkpoint()?;

@@ -41,15 +41,14 @@ impl AskLimits {
     /// For what a reader waits for: an answer soon, or none.
     pub const SHORT: Self = Self { taken: Duration::from_secs(2), done: Duration::from_secs(30) };
 
-    /// For work.
     pub const LONG: Self = Self { taken: Duration::from_secs(10), done: Duration::from_secs(600) };
 }
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum DaemonCallError {
-    /// There is no daemon that could be asked: no socket, nobody listens on it, it lies where others
-    /// may write, or whoever listened went away. Nothing was sent; the lock says who may write.
+    /// There is no daemon that could be asked: no socket, it has no listener, it lies where others
+    /// may write, or the listener went away. Nothing was sent; the lock says who may write.
     #[error("the daemon does not run")]
     NotRunning,
     /// The socket cannot be trusted or used. Nothing was sent.
@@ -61,7 +60,6 @@ pub enum DaemonCallError {
         in_brackets(*.pid), .waited.as_secs()
     )]
     NotTaken {
-        /// Its pid.
         pid: Option<u32>,
         /// How long it was waited for.
         waited: Duration,
@@ -78,8 +76,8 @@ fn in_brackets(pid: Option<u32>) -> String {
     pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default()
 }
 
-/// Asks the daemon of a home. Whatever goes wrong before the order is taken is anything but
-/// [`DaemonCallError::MayHaveApplied`]; afterwards the order may have been carried out, whatever is heard.
+/// Asks the daemon of a home. A failure before the order is taken is anything but
+/// [`DaemonCallError::MayHaveApplied`]; afterwards the order may have been carried out, in spite of the answer.
 pub fn ask(
     machine: &Machine,
     order: &DaemonOrder,
@@ -88,7 +86,7 @@ pub fn ask(
     let home = machine.home();
     let id = match HomeId::of_path(home) {
         Ok(id) => id,
-        // Nobody can serve what is not there.
+        // No process can serve what is not there.
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return Err(DaemonCallError::NotRunning);
         }
@@ -101,7 +99,7 @@ pub fn ask(
     let body =
         serde_json::to_vec(order).map_err(|error| DaemonCallError::Refused(error.to_string()))?;
     let response = match order {
-        // Answered at the door, whatever the daemon is busy with.
+        // Answered at the door, even while the daemon is busy.
         DaemonOrder::Status => {
             call.send_head("/v1/status", id, 0, "")?;
             call.read_head()?
@@ -285,7 +283,7 @@ fn connect_daemon(machine: &Machine, id: HomeId) -> Result<UnixStream, DaemonCal
         (fallback.as_path(), sys::private::open_own_dir(&fallback)),
     ];
     for (place, dir) in places {
-        // Where others may write nobody is asked: the lock is in the home, and tells who may write.
+        // Where others may write no daemon is asked: the lock is in the home, and tells who may write.
         let Ok(dir) = dir else { continue };
         if let Some(stream) = connect_at(place, &dir, &name)? {
             return Ok(stream);

@@ -8,10 +8,7 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "camelCase", tag = "group")]
 pub enum GroupOrder {
     /// Take these places, all or none.
-    Reserve {
-        /// Whose.
-        members: Vec<GroupMember>,
-    },
+    Reserve { members: Vec<GroupMember> },
     /// Write down how far one has come.
     Note {
         /// As it is now.

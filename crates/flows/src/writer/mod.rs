@@ -6,6 +6,7 @@
 use model::failure::Failure;
 use model::wire::{DaemonResult, SweepResult};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 mod client;
 mod fuse_orders;
@@ -19,7 +20,7 @@ pub use fuse_orders::{FuseOrder, FuseSettlement};
 pub use group_orders::GroupOrder;
 pub use orders::{
     GcConsent, GcInclude, GcRequest, LockRequest, PermitNote, RemovedTerminal, Transport, Work,
-    WorkDone,
+    WorkDone, names_item,
 };
 pub use page_orders::PageOrder;
 pub use place::{
@@ -43,8 +44,36 @@ pub enum DaemonOrder {
     },
     /// To do something as the writer.
     Work(Box<Work>),
-    /// To stop.
     Stop,
+}
+
+impl DaemonOrder {
+    /// Reads an order of which everything is understood. A field that is not known may be what a newer asker limits
+    /// its order by, and without it more would be done than was asked for.
+    pub fn read_whole(text: &[u8]) -> Option<Self> {
+        let order: Self = serde_json::from_slice(text).ok()?;
+        let (said, understood) =
+            (serde_json::from_slice(text).ok()?, serde_json::to_value(&order).ok()?);
+        holds_every_field(&understood, &said).then_some(order)
+    }
+}
+
+/// Whether every field of the one is a field of the other; what is empty may be left out.
+fn holds_every_field(whole: &Value, part: &Value) -> bool {
+    match (whole, part) {
+        (Value::Object(whole), Value::Object(part)) => {
+            part.iter().all(|(name, value)| match whole.get(name) {
+                Some(known) => holds_every_field(known, value),
+                None => value.is_null(),
+            })
+        }
+        (Value::Array(whole), Value::Array(part)) => {
+            let pairs = whole.iter().zip(part);
+            whole.len() == part.len()
+                && pairs.into_iter().all(|(one, other)| holds_every_field(one, other))
+        }
+        _ => true,
+    }
 }
 
 /// What it answers.
@@ -59,11 +88,9 @@ pub enum DaemonAnswer {
     Done(Box<WorkDone>),
     /// It is not done, and this is why.
     NotDone(Failure),
-    /// It stops.
     Stopping,
     /// It could not do what was asked.
     Failed {
-        /// Why.
         reason: String,
     },
 }

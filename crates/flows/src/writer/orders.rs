@@ -1,7 +1,7 @@
 //! What can be asked of the writer, as it goes over the daemon's socket: orders, and what came of them.
 
 use std::collections::{BTreeMap, HashSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use access::prune::PruneReport;
@@ -35,11 +35,9 @@ pub struct PermitNote {
     pub agent: String,
     /// The agent's own session id.
     pub session: String,
-    /// The request.
     pub request: String,
     /// What was answered.
     pub verdict: PermitVerdict,
-    /// By whom.
     pub by: String,
     /// How long it had waited.
     pub wait_ms: u64,
@@ -51,13 +49,11 @@ pub struct PermitNote {
 pub struct LockRequest {
     /// The directory, absolute.
     pub path: PathBuf,
-    /// Who asks.
     pub by: String,
-    /// Why.
     pub reason: Option<String>,
     /// For how long.
     pub ttl_ms: Option<u64>,
-    /// Whether somebody else's lock is taken away.
+    /// Whether another holder's lock is taken away.
     pub steal: bool,
     /// The process that it is for.
     pub holder: Option<Identity>,
@@ -96,14 +92,12 @@ pub enum Work {
     RemoveTerminals {
         /// The directory that holds `sessions/`.
         root: PathBuf,
-        /// Which.
         ids: Vec<String>,
         /// The command they are removed by.
         command: String,
     },
     /// Delete one of OpenClaw's agents.
     DeleteAgent {
-        /// Which.
         ask: agents::AgentDeleteRequest,
     },
     /// Remove access sessions that are provably finished.
@@ -115,27 +109,23 @@ pub enum Work {
     /// Move a settings file to the trash that ostler alone has written.
     #[serde(rename_all = "camelCase")]
     TrashSettings {
-        /// Which.
         path: PathBuf,
         /// What its content must be.
         content_hash: String,
     },
     /// Pin sessions, or take their pins away.
     Pin {
-        /// Which.
         sessions: Vec<SessionName>,
-        /// Why, in the words of whoever pins them.
+        /// Why, in the words of the person who pins them.
         note: Option<String>,
         /// Whether the pins are taken away.
         remove: bool,
     },
     /// Lock a directory.
     Lock(Box<LockRequest>),
-    /// Unlock it.
     Unlock(Box<LockRequest>),
     /// Note that a permission request was answered.
     NotePermit(Box<PermitNote>),
-    /// Change fuses.
     Fuse(Box<FuseOrder>),
     /// Change members of launch groups.
     Group(Box<GroupOrder>),
@@ -143,7 +133,6 @@ pub enum Work {
     NoteControl(ControlNote),
     /// Change what is known of webhooks.
     Webhook {
-        /// How.
         what: WebhookChange,
     },
     /// Keep something of a page.
@@ -191,7 +180,6 @@ pub enum WorkDone {
 /// Who did it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
-    /// The daemon.
     Daemon,
     /// This process, as the writer.
     Local,
@@ -233,7 +221,6 @@ pub struct GcRequest {
     pub keep: Vec<String>,
     /// Only what is of these agents; empty means all.
     pub agents: Vec<String>,
-    /// Settings.
     pub retention: Retention,
     /// ostler's directory for sockets.
     pub runtime: PathBuf,
@@ -241,7 +228,7 @@ pub struct GcRequest {
     pub variables: BTreeMap<String, String>,
 }
 
-/// What somebody was shown and said yes to.
+/// What the person was shown and consented to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GcConsent {
@@ -267,14 +254,23 @@ impl GcRequest {
         self.older_than_ms.map_or(set, Duration::from_millis)
     }
 
-    /// Whether it was asked to be kept: by its path, the session's id or the beginning of that.
+    /// Whether it was asked to be kept.
     pub(crate) fn keeps_item(&self, item: &PlanItem) -> bool {
-        let named = |keep: &String| {
-            item.path == *keep
-                || item.session.as_ref().is_some_and(|session| session.starts_with(keep.as_str()))
-        };
-        self.keep.iter().any(|keep| !keep.is_empty() && named(keep))
+        self.keep.iter().any(|keep| names_item(keep, item))
     }
+}
+
+/// Whether that names it: its path or one in or above it, the session's id or the beginning of that, or its name.
+pub fn names_item(keep: &str, item: &PlanItem) -> bool {
+    let is_within = |inner: &str, outer: &str| {
+        Path::new(outer).is_absolute() && Path::new(inner).starts_with(outer)
+    };
+    let is_session = |session: &String| session.starts_with(keep);
+    !keep.is_empty()
+        && (is_within(&item.path, keep)
+            || is_within(keep, &item.path)
+            || item.session.as_ref().is_some_and(is_session)
+            || item.title.as_deref() == Some(keep))
 }
 
 /// A hosted session, and what became of it: the bytes it took, or why it stays.

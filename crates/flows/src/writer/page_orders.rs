@@ -11,9 +11,7 @@ pub enum PageOrder {
     Note(PageNote),
     /// Keep a browser signed in.
     Keep(KeptTab),
-    /// Forget one.
     Forget {
-        /// Its name.
         name: String,
     },
 }

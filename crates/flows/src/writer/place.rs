@@ -16,7 +16,7 @@ use sys::machine::Machine;
 use sys::private::{self, PrivateDir, PrivateError};
 use sys::socket::UnixSocketError;
 
-/// A home, whatever path leads to it. Holding the directory open keeps its inode from being given to
+/// A home, independent of the path that leads to it. Holding the directory open keeps its inode from being given to
 /// another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HomeId {
@@ -54,13 +54,13 @@ pub fn fallback_directory(home: &Path) -> PathBuf {
 }
 
 /// Listens for a home, in the runtime directory or, where that cannot be used, in the home itself.
-/// Returns the socket's path too. Whoever calls this holds the home's locks.
+/// Returns the socket's path too. The caller holds the home's locks.
 pub fn listen(machine: &Machine, id: HomeId) -> Result<(UnixListener, PathBuf), UnixSocketError> {
     let (home, runtime) = (machine.home(), machine.runtime());
     let name = socket_name(id);
     let (dir, place) = match private::create_guarded_dir(runtime) {
         Ok(dir) => (dir, runtime.to_owned()),
-        // The lock is in the home: a foreigner at the well-known name stops nobody.
+        // The lock is in the home: a foreign file at the well-known name blocks no command.
         Err(_) => {
             let place = fallback_directory(home);
             private::create_private_dir(&place)?;

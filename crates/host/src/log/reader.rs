@@ -1,4 +1,4 @@
-//! Reads a log line by line, whoever wrote it, whatever happened to it.
+//! Reads a log line by line, whichever program wrote it, damaged or not.
 //!
 //! A line that cannot be understood is skipped and named with its place; the rest is still told. A
 //! last line without an end is what a writer was cut off in.
@@ -81,7 +81,7 @@ impl LogReader {
         Self::open_at(directory, 0, 0)
     }
 
-    /// Reads from a line that begins at `offset`, whatever its number.
+    /// Reads from a line that begins at `offset`, with any number.
     pub fn open_anywhere(directory: &Path, offset: u64) -> io::Result<Self> {
         Ok(Self { expected: None, ..Self::open_at(directory, offset, 0)? })
     }
@@ -241,7 +241,7 @@ fn parse_plain_output(line: &[u8], bytes: &mut Vec<u8>) -> Option<(u64, Time, us
     (rest[inside..] == *b"\"}}\n").then_some((seq, at, length))
 }
 
-/// Cuts off a last line without an end, so that every line is whole. Only for a log that nobody
+/// Cuts off a last line without an end, so that every line is whole. Only for a log that no process
 /// writes any more. Gives the number of bytes that were cut off.
 pub fn repair_log(directory: &Path) -> io::Result<Option<u64>> {
     let path = directory.join(super::LOG_FILE);

@@ -1,6 +1,6 @@
 //! Connections: each asks one thing, and then waits, watches or goes.
 //!
-//! Nobody can lock the others out: those who hold a connection (waiters, viewers) leave a reserve for
+//! No client can lock the others out: those who hold a connection (waiters, viewers) leave a reserve for
 //! those who ask; one that does not ask in time, or does not read its answer, is dropped; when all places
 //! are taken the next ones wait in the listener's queue (back-pressure) until an idle one can be dropped.
 
@@ -55,7 +55,6 @@ pub(super) enum ConnectionRole {
     Answered,
 }
 
-/// One connection.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) id: u64,
@@ -119,7 +118,7 @@ impl Connection {
                     self.dead |= matches!(self.role, ConnectionRole::Viewing(_));
                     return;
                 }
-                // What comes after the request is nobody's.
+                // What comes after the request is ignored.
                 Ok(count)
                     if matches!(
                         self.role,
@@ -216,12 +215,11 @@ impl Connection {
     }
 }
 
-/// All connections.
 #[derive(Debug, Default)]
 pub(super) struct Connections {
     pub(super) all: Vec<Connection>,
     next: u64,
-    /// Until when nobody is accepted: the system refused.
+    /// Until when no connection is accepted: the system refused.
     backoff: Option<Instant>,
 }
 
@@ -283,7 +281,7 @@ impl Connections {
         if self.all.len() < MOST_CONNECTIONS { ASKING_TIMEOUT } else { ASKING_TIMEOUT_WHEN_FULL }
     }
 
-    /// When the next one has had its time, or somebody may be accepted again.
+    /// When the next one has had its time, or connections may be accepted again.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let timeout = self.asking_timeout();
         let idle = self.all.iter().filter_map(|one| one.must_go_at(timeout)).min();
@@ -304,7 +302,6 @@ impl Connections {
         self.all.retain(|connection| !connection.is_over());
     }
 
-    /// The viewers.
     pub(super) fn viewers(&self) -> impl Iterator<Item = &Viewer> {
         self.all.iter().filter(|one| !one.dead).filter_map(|connection| match &connection.role {
             ConnectionRole::Viewing(viewer) => Some(&**viewer),
@@ -335,7 +332,7 @@ impl Connections {
         }
     }
 
-    /// Whether somebody waits for something to be shown.
+    /// Whether a client waits for something to be shown.
     pub(super) fn watches_screen(&self) -> bool {
         self.waiters().any(|waiter| matches!(waiter, Waiter::Render(_)))
     }

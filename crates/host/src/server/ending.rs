@@ -36,7 +36,7 @@ pub(super) struct Ending {
     step: EndingStep,
     next: Instant,
     becomes: Status,
-    /// All that was seen to descend from the program, whatever its session and group.
+    /// All that was seen to descend from the program, in any session and process group.
     tree: ProcessTree,
 }
 
@@ -111,7 +111,8 @@ impl Host {
         let elsewhere = |pid: u32| pid != own && !program.is_in_reach(master, pid);
         let observer = sys::proc::current_observer();
         for signal in [signal, Signal::Continue] {
-            found.signal(signal, &observer, elsewhere);
+            // Who is still there at the end is told then.
+            drop(found.signal(signal, &observer, elsewhere));
         }
         if let Some(ending) = &mut self.ending {
             ending.tree.merge(found);
@@ -144,9 +145,17 @@ impl Host {
         loop {
             let mut tree = self.ending.as_ref().map(|one| one.tree.clone()).unwrap_or_default();
             tree.merge(self.gather_tree());
-            tree.signal(Signal::Kill, &observer, |_| true);
+            let missed = tree.signal(Signal::Kill, &observer, |_| true);
             self.reap_orphans();
-            if !tree.has_survivors(&observer) || Instant::now() >= until {
+            if !tree.has_survivors(&observer) {
+                return;
+            }
+            if Instant::now() >= until {
+                let missed: Vec<String> = missed.iter().map(ToString::to_string).collect();
+                if !missed.is_empty() {
+                    let reason = format!("it left what could not be ended: {}", missed.join("; "));
+                    self.manifest.failure_reason = Some(reason);
+                }
                 return;
             }
             std::thread::sleep(TREE_LOOK_INTERVAL);
@@ -224,7 +233,7 @@ impl Host {
         self.record_end(code, signal, now);
     }
 
-    /// Writes down how it ended. Nobody is told before it stands in the log and the manifest.
+    /// Writes down how it ended. No client is told before it stands in the log and the manifest.
     pub(super) fn record_end(&mut self, code: Option<i32>, signal: Option<String>, now: Time) {
         (self.terminal, self.headless) = (None, None);
         self.log.push(now, &LogFact::Exit { exit_code: code, exit_signal: signal.clone() });

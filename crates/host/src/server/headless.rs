@@ -38,7 +38,6 @@ pub struct HeadlessSpec {
 pub enum HeadlessInput {
     /// A file, which must exist.
     File(PathBuf),
-    /// This text.
     Text(String),
 }
 

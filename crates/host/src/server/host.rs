@@ -51,7 +51,7 @@ pub(super) struct HostedPty {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PtyLine {
     Open,
-    /// Nobody has it open now; somebody may open it again.
+    /// No process has it open now; one may open it again.
     HungUp(Instant),
 }
 
@@ -145,7 +145,7 @@ impl Host {
         self.record_end(Some(1), None, now);
     }
 
-    /// Takes in what the program wrote; with `all`, whatever the terminal still has. Says whether there
+    /// Takes in what the program wrote; with `all`, everything the terminal still has. Says whether there
     /// was anything.
     pub(super) fn read_terminal(&mut self, all: bool) -> bool {
         let Some(terminal) = &mut self.terminal else { return false };
@@ -230,7 +230,7 @@ impl Host {
         }
     }
 
-    /// Log, then screen, then viewers, then whoever waits.
+    /// Log, then screen, then viewers, then waiters.
     fn show_output(&mut self, bytes: &[u8], now: Time) {
         self.has_spoken = true;
         self.log.push_output(now, bytes);
@@ -328,7 +328,7 @@ impl Host {
 
     pub(super) fn write_manifest(&mut self, durability: files::Durability) {
         self.manifest.updated_at = sys::clock::now();
-        // On a full disk the old one stays; what it says is corrected by whoever finds us dead.
+        // On a full disk the old one stays; what it says is corrected by the process that finds this host dead.
         self.files.write_manifest(&self.manifest, durability).note_dropped("writing the manifest");
     }
 }
@@ -352,7 +352,7 @@ fn unfinished_tail(bytes: &[u8]) -> usize {
 /// How many frames of one chunk are looked at.
 const MAX_FRAMES: usize = 64;
 
-/// Cuts output before whatever clears the screen or goes to its beginning.
+/// Cuts output before a sequence that clears the screen or goes to its beginning.
 fn split_frames(bytes: &[u8]) -> Vec<&[u8]> {
     let mut frames = Vec::new();
     let (mut from, mut at) = (0, 0);

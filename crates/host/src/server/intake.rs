@@ -1,7 +1,7 @@
 //! A thread that reads the terminal, so that the program is not held up while the host is busy with
 //! what it wrote before.
 //!
-//! Whoever reads the terminal holds the lock while reading, so that bytes stay in order whichever thread
+//! The reader of the terminal holds the lock while reading, so that bytes stay in order whichever thread
 //! took them. What waits is bounded: beyond that the program has to wait, as on any terminal.
 //!
 //! A terminal gives a few kilobytes at a time. While a program floods it, the host is called when a
@@ -42,7 +42,7 @@ struct Shared {
     changed: Condvar,
 }
 
-/// What the program wrote and nobody has dealt with yet.
+/// What the program wrote and is not processed yet.
 #[derive(Debug)]
 pub(super) struct Intake {
     shared: Arc<Shared>,
@@ -70,7 +70,7 @@ impl Intake {
         Ok(Self { shared, wake })
     }
 
-    /// Takes what waits, into `into`; says whether nobody has the terminal open any more. With `all`,
+    /// Takes what waits, into `into`; says whether no process has the terminal open any more. With `all`,
     /// what the terminal still has is read first.
     pub(super) fn take_output(&mut self, into: &mut Vec<u8>, all: bool) -> bool {
         into.clear();
@@ -86,7 +86,7 @@ impl Intake {
         waiting.closed
     }
 
-    /// Looks again whether somebody has the terminal open.
+    /// Looks again whether a process has the terminal open.
     pub(super) fn look_again(&mut self) {
         self.shared.lock_waiting().closed = false;
         self.shared.changed.notify_all();

@@ -25,7 +25,7 @@ use super::wait::{RenderWait, Waiter, check_nested_quantifiers};
 use crate::artifacts::ArtifactDir;
 use crate::picture;
 
-/// How long a waited command may take if nobody says.
+/// How long a waited command may take by default.
 const DEFAULT_RUN_TIMEOUT: Duration = Duration::from_millis(30_000);
 
 /// What comes of a request.
@@ -188,7 +188,7 @@ impl Host {
             Ok(render) => render,
             Err(fault) => return answered::<RenderParams>(Err(fault)),
         };
-        // Somebody new has not seen this screen.
+        // A new viewer has not seen this screen.
         self.seen = None;
         match self.check_once(&mut render, now) {
             Some(result) => answered::<RenderParams>(Ok(result.in_dialect(dialect))),
@@ -210,7 +210,7 @@ impl Host {
             session: self.files.path(),
             id: &self.manifest.session_id,
             personality: self.personality,
-            // Whoever else asks this host has to wait as long.
+            // Other clients of this host have to wait as long.
             patience: Duration::from_millis(200),
         }
     }

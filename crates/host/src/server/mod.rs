@@ -2,7 +2,7 @@
 //! reads the terminal.
 //!
 //! Bytes of the program go to the log, then to the screen, then to viewers; a slow viewer or a full
-//! disk never holds up the program. Whatever a client does can end its own connection and nothing else.
+//! disk never holds up the program. A client can end its own connection and nothing else.
 
 use std::io::{Read, Write};
 use std::process::ExitCode;

@@ -18,10 +18,10 @@ const STILL_SPAN: Duration = Duration::from_millis(120);
 /// How long a program whose modes are right may go on drawing.
 const DRAWING_SPAN: Duration = Duration::from_millis(1500);
 
-/// When to look again at the terminal's modes: the kernel tells nobody that they were changed.
+/// When to look again at the terminal's modes: the kernel sends no event when they change.
 const MODES_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Somebody who waits until the program takes a text.
+/// A client that waits until the program takes a text.
 #[derive(Debug)]
 pub(super) struct ReadyWait {
     deadline: Instant,
@@ -43,7 +43,7 @@ impl ReadyWait {
 
     /// Whether it is over: ready or not in time.
     fn check_modes(&mut self, host: ModesNow, now: Instant) -> Option<bool> {
-        if !(host.brackets && host.left_canonical) {
+        if !(host.brackets && host.left_canonical && host.shows_something) {
             self.seen = None;
             self.look_again = host.brackets.then_some(now + MODES_CHECK_INTERVAL);
             return (now >= self.deadline).then_some(false);
@@ -68,6 +68,8 @@ impl ReadyWait {
 struct ModesNow {
     brackets: bool,
     left_canonical: bool,
+    /// An empty screen has no composer: some programs set their terminal up seconds before they draw.
+    shows_something: bool,
     screen: u64,
 }
 
@@ -77,16 +79,26 @@ impl Host {
         if !self.connections.waiters().any(|waiter| matches!(waiter, Waiter::Ready(_))) {
             return;
         }
+        let screen = self.screen.rows().join("\n").trim_end().to_owned();
         let modes = ModesNow {
             brackets: self.screen.modes().bracketed_paste,
             left_canonical: self.has_left_canonical_mode(),
+            shows_something: !screen.trim_start().is_empty(),
             screen: self.screen.generation(),
         };
-        let screen = self.screen.rows().join("\n").trim_end().to_owned();
+        let unsent = self.submissions.has_unsent();
+        let since_enter = self.submissions.since_enter(now).map(model::time::whole_millis);
         self.connections.answer_ready(|waiter, _| {
             let Waiter::Ready(wait) = waiter else { return None };
             let ready = if over { false } else { wait.check_modes(modes, now)? };
-            let result = ReadyResult { ready, ended: over, screen: screen.clone() };
+            let result = ReadyResult {
+                ready,
+                ended: over,
+                screen: screen.clone(),
+                counts_enters: true,
+                unsent,
+                since_enter_ms: since_enter,
+            };
             Some(serde_json::to_value(result).map_err(internal_fault))
         });
     }

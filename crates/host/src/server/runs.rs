@@ -49,7 +49,6 @@ struct Captured {
 /// What came through.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum OutputPiece {
-    /// Output.
     Bytes(Vec<u8>),
     /// The end of a run.
     Done(RunEnd),
@@ -77,7 +76,7 @@ pub(super) struct Runs {
     /// The prompt that was left out last.
     repeated: Vec<u8>,
     /// What runs whose end has not been seen are called in the log, by their tokens: also of those that
-    /// nobody waits for any more.
+    /// has no waiter any more.
     names: HashMap<String, RunName>,
 }
 

@@ -37,7 +37,6 @@ pub struct StartRequest {
     pub command: Vec<String>,
     /// Where to start it.
     pub cwd: String,
-    /// A name.
     pub name: Option<String>,
     /// Variables for the program.
     pub env: BTreeMap<String, String>,
@@ -46,13 +45,10 @@ pub struct StartRequest {
     pub inherit: Vec<(String, String)>,
     /// Variables that the program must not inherit.
     pub unset: Vec<String>,
-    /// The shell.
     pub shell: Option<String>,
     /// What `TERM` says.
     pub term: String,
-    /// Columns.
     pub cols: u16,
-    /// Rows.
     pub rows: u16,
     /// After how long without input or output it is hung up; 0 for never.
     pub idle_timeout_ms: u64,

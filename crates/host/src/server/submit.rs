@@ -21,10 +21,10 @@ use super::methods::internal_fault;
 use super::typing::TypingWatch;
 use super::wait::Waiter;
 
-/// How long a program may take to be ready if nobody says.
+/// How long a program may take to be ready by default.
 const READY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// When to look again at the terminal's modes: the kernel tells nobody that they were changed. Only while
+/// When to look again at the terminal's modes: the kernel sends no event when they change. Only while
 /// the program has asked for brackets and has not left canonical mode.
 const MODES_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -55,6 +55,7 @@ pub(super) struct Submissions {
     queue: VecDeque<Submission>,
     typing: TypingWatch,
     last_person: Option<Instant>,
+    last_enter: Option<Instant>,
     held: Vec<HeldInput>,
 }
 
@@ -103,7 +104,7 @@ struct Entered {
     before: SightCounts,
     spot: ComposedSpot,
     gone_since: Option<Instant>,
-    /// Somebody else typed after Enter.
+    /// Another viewer typed after Enter.
     disturbed: bool,
 }
 
@@ -137,7 +138,18 @@ impl Submissions {
 
     /// A command was given to a shell with its line break.
     pub(super) fn note_command_sent(&mut self) {
-        self.typing = TypingWatch::default();
+        self.typing.note_line_sent();
+        self.last_enter = Some(Instant::now());
+    }
+
+    /// Whether something was typed and not sent.
+    pub(super) const fn has_unsent(&self) -> bool {
+        self.typing.has_unsent()
+    }
+
+    /// How long ago Enter was pressed last; `None` if it never was.
+    pub(super) fn since_enter(&self, now: Instant) -> Option<Duration> {
+        self.last_enter.map(|at| now.saturating_duration_since(at))
     }
 }
 
@@ -161,7 +173,7 @@ impl Host {
         Ok(Waiter::Submit { delivery })
     }
 
-    /// Whoever asked has proof, or gives it up: Enter is not pressed any more.
+    /// The client has proof, or gives it up: Enter is not pressed any more.
     pub(super) fn settle_submission(
         &mut self,
         SubmissionProofParams { delivery }: &SubmissionProofParams,
@@ -220,7 +232,11 @@ impl Host {
 
     /// Hands bytes to the terminal; what it does not take now it is given later.
     fn write_input(&mut self, bytes: &[u8]) {
+        let before = self.submissions.typing.enters();
         self.submissions.typing.note_input(bytes);
+        if self.submissions.typing.enters() != before {
+            self.submissions.last_enter = Some(Instant::now());
+        }
         self.input.extend(bytes);
         self.write_terminal();
     }
@@ -259,7 +275,7 @@ impl Host {
     ) -> Option<SubmissionState> {
         if matches!(submission.step, SubmitStep::Queued) {
             if !self.is_awaited(&submission.params.delivery) {
-                // Nobody would be told, and nothing was written.
+                // No client would be told, and nothing was written.
                 return Some(SubmissionState::NotReady);
             }
             let timeout =

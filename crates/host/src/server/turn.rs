@@ -7,13 +7,12 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::connection::ConnectionRole;
 use super::host::{Host, PtyLine};
 
-/// How long to wait before looking whether somebody opened a closed terminal again.
+/// How long to wait before looking whether a process opened a closed terminal again.
 const REOPEN_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long the last answers may take to be read.
 const FAREWELL_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What happened.
 #[derive(Debug, Default)]
 struct PollEvents {
     readable: bool,
@@ -22,7 +21,6 @@ struct PollEvents {
     /// A child has ended.
     orphaned: bool,
     called: bool,
-    /// By id.
     connections: Vec<(u64, Heard)>,
 }
 
@@ -31,7 +29,7 @@ struct PollEvents {
 struct Heard {
     readable: bool,
     writable: bool,
-    /// Nobody reads what it is sent.
+    /// Its peer does not read.
     gone: bool,
 }
 

@@ -30,6 +30,8 @@ pub(super) struct TypingWatch {
     state: InputState,
     pasting: bool,
     typed: bool,
+    /// How often Enter was pressed, in whatever form.
+    enters: u64,
 }
 
 /// A Kitty or xterm modifier parameter of 1 or 0 means none; Shift alone still types a letter.
@@ -39,6 +41,21 @@ impl TypingWatch {
     /// Whether something was typed since the last Enter.
     pub(super) const fn has_unsent(&self) -> bool {
         self.typed
+    }
+
+    /// How often Enter was pressed.
+    pub(super) const fn enters(&self) -> u64 {
+        self.enters
+    }
+
+    /// A line was sent by other means than a key.
+    pub(super) const fn note_line_sent(&mut self) {
+        *self = Self {
+            state: InputState::Ground,
+            pasting: false,
+            typed: false,
+            enters: self.enters.saturating_add(1),
+        };
     }
 
     /// Something stands there that the bytes do not tell of.
@@ -67,7 +84,10 @@ impl TypingWatch {
             (InputState::Csi { first, second, field }, _) => self.csi(first, second, field, byte),
             (InputState::Ss3, _) => {
                 // Enter of the keypad.
-                self.typed &= byte != b'M';
+                if byte == b'M' {
+                    self.typed = false;
+                    self.enters = self.enters.saturating_add(1);
+                }
                 InputState::Ground
             }
             (InputState::Answer, 0x1b) => InputState::AnswerEscape,
@@ -76,6 +96,7 @@ impl TypingWatch {
             (_, 0x1b) => InputState::Escape,
             (state, b'\r') if !self.pasting => {
                 self.typed = matches!(state, InputState::Backslash);
+                self.enters = self.enters.saturating_add(1);
                 InputState::Ground
             }
             // Ctrl+J is a line break in a composer, and Enter of a `run` in a shell, which has none.
@@ -120,7 +141,10 @@ impl TypingWatch {
             }
             b'u' => {
                 match (first, second) {
-                    (13 | 57414, 0 | 1) => self.typed = false,
+                    (13 | 57414, 0 | 1) => {
+                        self.typed = false;
+                        self.enters = self.enters.saturating_add(1);
+                    }
                     (13 | 57414, _) | (32.., 0..=SHIFT_ONLY) => self.typed = true,
                     _ => {}
                 }
@@ -148,6 +172,22 @@ mod tests {
         let mut watch = TypingWatch::default();
         chunks.iter().for_each(|chunk| watch.note_input(chunk));
         watch.has_unsent()
+    }
+
+    #[test]
+    fn row_13_enter_is_counted_in_every_form_and_only_as_a_key() {
+        for (bytes, expected) in [
+            (b"half".as_slice(), 0),
+            (b"one\r", 1),
+            (b"\x1bOM", 1),
+            (b"\x1b[13u", 1),
+            (b"\x1b[200~two\rlines\x1b[201~", 0),
+            (b"\x1b[I\x1b[?1u\x1b[?62c", 0),
+        ] {
+            let mut watch = TypingWatch::default();
+            watch.note_input(bytes);
+            assert_eq!(watch.enters(), expected, "{bytes:?}");
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::host::{Host, MAX_INPUT_BYTES};
 use crate::stream::{self, FrameKind, Keyboard};
 
 /// What may wait for a viewer. One that falls further behind is shown the screen anew when it reads
-/// again; it holds up nobody.
+/// again; it holds up no other client.
 const MAX_VIEWER_BACKLOG_BYTES: usize = 1 << 20;
 
 /// One viewer. What it must be told is derived from what it was told last, once in every turn
@@ -59,7 +59,7 @@ impl Viewer {
     /// and reads again.
     pub(super) fn sync(connection: &mut Connection, screen: &Screen, typist: bool) {
         if connection.wants_to_write() {
-            // Whoever does not read is told when it does.
+            // A viewer that does not read is told when it reads again.
             return;
         }
         let ConnectionRole::Viewing(viewer) = &mut connection.role else { return };
@@ -121,7 +121,7 @@ impl Host {
         );
     }
 
-    /// Gives the terminal the size of whoever types.
+    /// Gives the terminal the size of the typist.
     fn fit_to(&mut self, size: Option<ScreenSize>) {
         if let Some(size) = size.filter(|size| *size != self.screen.size()) {
             // A program that cannot be told a size keeps the one it has.
@@ -163,7 +163,7 @@ impl Host {
         match kind {
             FrameKind::Bytes => {
                 if !viewer.writes && free && viewer.may_write {
-                    // The typist has left: whoever types next is the typist.
+                    // The typist has left: the next to type is the typist.
                     viewer.writes = true;
                     let size = viewer.size;
                     self.fit_to(size);

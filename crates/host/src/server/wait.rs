@@ -1,7 +1,7 @@
 //! Those who wait: for the end, for silence, for a command, for something on the screen.
 //!
 //! Nothing is polled. What is on the screen is looked at whenever it changes; time is looked at when
-//! the earliest deadline has come, and only while somebody waits.
+//! the earliest deadline has come, and only while there are waiters.
 
 use std::time::{Duration, Instant};
 
@@ -15,18 +15,17 @@ use super::host::Host;
 use super::methods::internal_fault;
 use super::ready::ReadyWait;
 
-/// How long a wait lasts if nobody says.
+/// How long a wait lasts by default.
 const DEFAULT_WAIT_TIMEOUT: Duration = Duration::from_millis(600_000);
 
 /// How much of the screen a pattern is held against.
 const MAX_PATTERN_TEXT_BYTES: usize = 50_000;
 
-/// Somebody who waits.
+/// A waiting client.
 #[derive(Debug)]
 pub(super) enum Waiter {
     /// For the program's end.
     Exit { deadline: Option<Instant> },
-    /// For silence.
     Idle {
         span: Duration,
         /// Since when it is silent; none while it has not begun to speak.

@@ -65,7 +65,6 @@ impl FilmSettings {
 pub struct FilmMarks {
     settings: FilmSettings,
     clock: FilmClock,
-    /// In order.
     pub marks: Vec<(Duration, String)>,
 }
 
@@ -98,7 +97,6 @@ pub(super) trait FrameSink {
     /// One picture, for a whole number of frames.
     fn show_frame(&mut self, picture: &IndexedPicture, frames: u64) -> io::Result<()>;
 
-    /// No more.
     fn end_film(&mut self) -> io::Result<()>;
 }
 
@@ -197,7 +195,7 @@ fn frame_at(time: Duration) -> u64 {
     u64::try_from(time.as_millis() / FRAME_TIME.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Whether two pictures look the same, whatever numbers their colours have.
+/// Whether two pictures look the same, with any numbering of their colours.
 fn shows_same(one: &IndexedPicture, other: &IndexedPicture) -> bool {
     let color = |picture: &IndexedPicture, place: u16| picture.colors[usize::from(place)];
     one.pixels.len() == other.pixels.len()

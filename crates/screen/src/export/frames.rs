@@ -1,4 +1,4 @@
-//! A recording as frames: for each moment the rows that changed, as text and styles, so that whoever plays
+//! A recording as frames: for each moment the rows that changed, as text and styles, so that a player of
 //! it needs no emulator. The page that plays itself has them in it; `ostler web` is sent them line by line.
 
 use std::io::{self, Write};

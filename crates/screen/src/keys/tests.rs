@@ -19,7 +19,7 @@ fn kitty(key: &str, flags: u8) -> String {
     typed(key, Modes { kitty_keyboard: flags, ..Modes::default() })
 }
 
-/// B 1.15, whatever modes are set.
+/// B 1.15, in any mode.
 #[test]
 fn agent_tty_keys() {
     for (key, bytes) in [

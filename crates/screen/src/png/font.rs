@@ -3,6 +3,7 @@
 //! The same bytes on every machine: no font of the system is looked at, and coverage is rounded to
 //! sixteen levels before anything is blended.
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 
 use swash::scale::{Render, ScaleContext, Source};
@@ -10,6 +11,7 @@ use swash::zeno::Format;
 use swash::{FontRef, GlyphId};
 use unicode_width::UnicodeWidthChar;
 
+use super::packed::{self, BitmapGlyph, PackedFont};
 use super::shapes;
 use crate::{CELL_HEIGHT, CELL_WIDTH};
 
@@ -55,36 +57,56 @@ pub(crate) struct Fonts {
     context: ScaleContext,
     scale: usize,
     masks: HashMap<(String, FontFace, usize), GlyphMask>,
-    /// Regular, bold, italic, both. A font is opened once: what the scaler has learnt of it is found
-    /// again by the key it got then.
-    text: [Option<Font>; 4],
-    symbols: Option<Font>,
-    emoji: Option<Font>,
+    /// Regular, bold, italic, both.
+    text: [LazyFont; 4],
+    symbols: LazyFont,
+    emoji: LazyFont,
 }
 
 type Font = FontRef<'static>;
 
+/// A font that is opened once, when it is first needed: what the scaler has learnt of it is found again by
+/// the key it got then.
+struct LazyFont {
+    packed: &'static PackedFont,
+    opened: OnceCell<Option<Font>>,
+}
+
+impl LazyFont {
+    const fn new(packed: &'static PackedFont) -> Self {
+        Self { packed, opened: OnceCell::new() }
+    }
+
+    /// The font and its glyph of a character, if it has one.
+    fn find_glyph(&self, c: char) -> Option<(Font, GlyphId)> {
+        let font = *self.opened.get_or_init(|| FontRef::from_index(self.packed, 0));
+        let font = font?;
+        let glyph = font.charmap().map(c);
+        (glyph != 0).then_some((font, glyph))
+    }
+}
+
 impl Fonts {
     pub(crate) fn new(scale: usize) -> Fonts {
-        let open = |data| FontRef::from_index(data, 0);
         Fonts {
             context: ScaleContext::new(),
             scale,
             masks: HashMap::new(),
             text: [
-                open(dejavu::sans_mono::regular()),
-                open(dejavu::sans_mono::bold()),
-                open(dejavu::sans_mono::oblique()),
-                open(dejavu::sans_mono::bold_oblique()),
+                LazyFont::new(&packed::MONO),
+                LazyFont::new(&packed::MONO_BOLD),
+                LazyFont::new(&packed::MONO_OBLIQUE),
+                LazyFont::new(&packed::MONO_BOLD_OBLIQUE),
             ],
-            symbols: open(dejavu::sans::regular()),
-            emoji: open(epaint_default_fonts::NOTO_EMOJI_REGULAR),
+            symbols: LazyFont::new(&packed::SYMBOLS),
+            emoji: LazyFont::new(&packed::EMOJI),
         }
     }
 
-    /// The text fonts for a face, best first.
-    fn text_fonts(&self, face: FontFace) -> [Option<Font>; 2] {
-        [self.text[usize::from(face.bold) + 2 * usize::from(face.italic)], self.text[0]]
+    /// The glyph of a character in the text font of a face, else in the regular one.
+    fn text_glyph(&self, face: FontFace, c: char) -> Option<(Font, GlyphId)> {
+        let own = &self.text[usize::from(face.bold) + 2 * usize::from(face.italic)];
+        own.find_glyph(c).or_else(|| self.text[0].find_glyph(c))
     }
 
     /// The mask of one grapheme over `cells` columns.
@@ -107,7 +129,7 @@ impl Fonts {
         }
         // Marks are drawn over their base; what an emoji is joined with is not drawn.
         for mark in chars.filter(|c| c.width() == Some(0)) {
-            if let Some((font, glyph)) = find_glyph(self.text_fonts(face), mark) {
+            if let Some((font, glyph)) = self.text_glyph(face, mark) {
                 self.draw_outline(font, glyph, TEXT_SIZE, cells, &mut mask);
             }
         }
@@ -115,13 +137,13 @@ impl Fonts {
     }
 
     fn draw_character(&mut self, c: char, face: FontFace, cells: usize, mask: &mut GlyphMask) {
-        if let Some((font, glyph)) = find_glyph(self.text_fonts(face), c).filter(|_| cells == 1) {
+        if let Some((font, glyph)) = self.text_glyph(face, c).filter(|_| cells == 1) {
             return self.draw_outline(font, glyph, TEXT_SIZE, cells, mask);
         }
-        if let Some((font, glyph)) = find_glyph([self.emoji], c) {
+        if let Some((font, glyph)) = self.emoji.find_glyph(c) {
             return self.draw_outline(font, glyph, EMOJI_SIZE, cells, mask);
         }
-        if let Some((font, glyph)) = find_glyph([self.symbols], c).filter(|_| cells == 1) {
+        if let Some((font, glyph)) = self.symbols.find_glyph(c).filter(|_| cells == 1) {
             return self.draw_outline(font, glyph, TEXT_SIZE, cells, mask);
         }
         self.draw_bitmap(c, mask);
@@ -159,15 +181,14 @@ impl Fonts {
 
     /// The last resort: a bitmap font that knows every character, CJK among them.
     fn draw_bitmap(&self, c: char, mask: &mut GlyphMask) {
-        let glyph =
-            unifont::get_glyph(c).or_else(|| unifont::get_glyph(char::REPLACEMENT_CHARACTER));
+        let glyph = BitmapGlyph::find(c).or_else(|| BitmapGlyph::find(char::REPLACEMENT_CHARACTER));
         let Some(glyph) = glyph else { return };
         // One glyph may be wider than the cells it has; then it is drawn at half its width.
-        let (from, to) = (glyph.get_width(), mask.width / self.scale);
+        let (from, to) = (glyph.width, mask.width / self.scale);
         let squeeze = from.div_ceil(to.max(1));
         let offset = (to.saturating_sub(from) / 2) as isize;
-        for y in 0..16 {
-            for x in (0..from).filter(|&x| glyph.get_pixel(x, y)) {
+        for y in 0..BitmapGlyph::HEIGHT {
+            for x in (0..from).filter(|&x| glyph.is_lit(x, y)) {
                 for dot in 0..self.scale * self.scale {
                     let (dx, dy) = (dot % self.scale, dot / self.scale);
                     let x = (x / squeeze) as isize + offset;
@@ -177,12 +198,4 @@ impl Fonts {
             }
         }
     }
-}
-
-/// The first of the fonts that has the character.
-fn find_glyph<const N: usize>(fonts: [Option<Font>; N], c: char) -> Option<(Font, GlyphId)> {
-    fonts.into_iter().flatten().find_map(|font| {
-        let glyph = font.charmap().map(c);
-        (glyph != 0).then_some((font, glyph))
-    })
 }

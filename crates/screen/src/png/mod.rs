@@ -1,6 +1,7 @@
 //! A picture of the screen, the same to the byte on every machine.
 
 mod font;
+mod packed;
 mod profile;
 mod shapes;
 
@@ -30,7 +31,7 @@ pub fn pixel_size(screen: &Screen, profile: &Profile) -> (u32, u32) {
 
 /// The font of the text (TrueType), for pages that show the same glyphs.
 pub fn text_font() -> &'static [u8] {
-    dejavu::sans_mono::regular()
+    &packed::MONO
 }
 
 /// The screen as a PNG file.

@@ -1,6 +1,6 @@
 //! Floods: plain lines that scroll away while the rest of the same bytes is printed.
 //!
-//! Nobody can see them on the screen, so they go to the history without having been drawn. A long
+//! They are never visible on the screen, so they go to the history without having been drawn. A long
 //! listing or a `cat` is nearly all of this kind, and drawing it would be most of a host's work.
 
 use crate::cell::{Cell, Style};

@@ -73,7 +73,7 @@ impl Term {
         }
     }
 
-    /// A prompt begins in the first column, whatever the output before it did.
+    /// A prompt begins in the first column, after any output.
     fn begin_fresh_line(&mut self) {
         if self.cursor.col > 0 || self.cursor.wrap_pending {
             self.carriage_return();

@@ -19,7 +19,7 @@ impl SessionMatcher<'_> {
     pub(super) fn close(mut self, merged: &mut FoundSessions) {
         for FoundSession { session: child, .. } in &mut self.subagents {
             let parent = child.digest.parent.as_ref();
-            let parent = parent.and_then(|parent| self.by_id.get(&self.sessions, parent));
+            let parent = parent.and_then(|parent| self.by_id.get(parent).copied());
             if let Some(parent) = parent {
                 child.claims = self.sessions[parent].session.claims.clone();
                 for claim in &mut child.claims {

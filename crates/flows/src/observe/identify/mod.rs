@@ -22,9 +22,7 @@ use super::discover::AgentSightings;
 use super::ends::RecordedEnds;
 use super::processes::{AgentProcesses, AgentRun};
 use super::source::{FoundSession, FoundSessions};
-use by_id::SessionsById;
 
-mod by_id;
 mod close;
 mod openers;
 mod told;
@@ -55,7 +53,7 @@ pub(super) fn identify_sessions(
             roots: seen.roots,
             sessions: Vec::with_capacity(seen.transcripts.len()),
             subagents: Vec::new(),
-            by_id: SessionsById::with_capacity(seen.transcripts.len()),
+            by_id: HashMap::with_capacity(seen.transcripts.len()),
         };
         desk.add_transcripts(seen.transcripts);
         desk.apply_registrations(seen.registrations);
@@ -86,7 +84,8 @@ struct SessionMatcher<'a> {
     roots: Vec<PathBuf>,
     sessions: Vec<FoundSession>,
     subagents: Vec<FoundSession>,
-    by_id: SessionsById,
+    /// The place of each session by its id.
+    by_id: HashMap<String, usize>,
 }
 
 /// The session that a run names in a way that settles nothing.
@@ -101,6 +100,18 @@ impl<'a> SessionMatcher<'a> {
     fn session_origin(&self, root: Arc<str>, format: &'static str) -> SessionOrigin {
         let about = self.adapter.agent_profile();
         SessionOrigin { adapter: about.id, root, format, certainty: about.certainty }
+    }
+
+    fn place_of(&self, id: &str) -> Option<usize> {
+        self.by_id.get(id).copied()
+    }
+
+    /// Adds a session. Of two with one id the later is found.
+    fn push_session(&mut self, new: FoundSession) -> usize {
+        let place = self.sessions.len();
+        self.by_id.insert(new.session.id.clone(), place);
+        self.sessions.push(new);
+        place
     }
 
     /// How a process that is known to be the right one is alive.
@@ -151,7 +162,7 @@ impl<'a> SessionMatcher<'a> {
         }
         let mut writers: HashMap<&Path, Option<usize>> = HashMap::new();
         for (index, FoundSession { session, source }) in self.sessions.iter().enumerate() {
-            // Whoever has a store of many sessions open may be working on any of them.
+            // A process with a store of many sessions open may be working on any of them.
             let is_store = source.as_ref().is_some_and(|source| source.bytes.is_some());
             if let Some(transcript) = session.transcript.as_ref().filter(|_| !is_store) {
                 writers
@@ -181,15 +192,23 @@ impl<'a> SessionMatcher<'a> {
         for (index, run) in self.free_runs() {
             let names =
                 [(ClaimBasis::Argument, &run.argument), (ClaimBasis::Environment, &run.variable)];
-            let found = names.into_iter().find_map(|(how, name)| {
-                Some((how, self.by_id.get(&self.sessions, name.as_ref()?)?))
-            });
+            let found = names
+                .into_iter()
+                .find_map(|(how, name)| Some((how, self.place_of(name.as_ref()?)?)));
             let Some((how, session)) = found else { continue };
             if self.is_held(session) {
                 self.assign_run(index, session, how, run.innermost_pid());
             } else {
                 self.named.entry(index).or_insert(Named { session, how, claim: None });
             }
+        }
+    }
+
+    /// When a session was last written by whoever works on it.
+    fn written_at(&self, session: &Session) -> Option<Time> {
+        match self.adapter.agent_profile().opening.writes_others_files {
+            true => session.digest.last_activity_at.or(session.digest.started_at),
+            false => session.last_written_at(),
         }
     }
 

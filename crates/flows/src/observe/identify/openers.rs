@@ -21,7 +21,7 @@ use crate::observe::source::FoundSession;
 const MOST_OPENERS: usize = 4;
 
 impl<'a> SessionMatcher<'a> {
-    /// Asks of every session that nobody is proven to have whether a run could have it open.
+    /// Asks of every session without a proven owner whether a run could have it open.
     pub(super) fn match_possible_openers(&mut self) {
         let roots = self.look_at_roots();
         self.note_served(&roots);
@@ -101,7 +101,7 @@ impl<'a> SessionMatcher<'a> {
             .enumerate()
             .map(|(place, &one)| {
                 let session = &self.sessions[one].session;
-                let written_at = session.last_written_at();
+                let written_at = self.written_at(session);
                 let may_be_open = shows_life(place, written_at);
                 OpenCandidate {
                     written_at,

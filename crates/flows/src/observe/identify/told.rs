@@ -100,7 +100,7 @@ impl SessionMatcher<'_> {
 
     /// The session a registration names. One without a transcript was killed before it wrote any: it
     /// is over, but it was there. A mere mark that outlived its process (an empty lock) tells of
-    /// nothing and is no session; nor is what a server keeps ready and nobody has said anything in.
+    /// nothing and is no session; nor is what a server keeps ready and without a prompt.
     fn session_of(
         &mut self,
         id: &str,
@@ -108,7 +108,7 @@ impl SessionMatcher<'_> {
         claim: &ProcessClaim,
     ) -> Option<usize> {
         let liveness = claim.liveness;
-        if let Some(index) = self.by_id.get(&self.sessions, id) {
+        if let Some(index) = self.place_of(id) {
             let known = &mut self.sessions[index].session.digest;
             let said = &registration.digest;
             known.name = known.name.take().or_else(|| said.name.clone());
@@ -122,7 +122,7 @@ impl SessionMatcher<'_> {
         // A sub-agent that registers itself speaks for its parent: they share the process.
         if let Some(child) = self.subagents.iter().find(|child| child.session.id == id) {
             let parent = child.session.digest.parent.as_ref()?;
-            return self.by_id.get(&self.sessions, parent);
+            return self.place_of(parent);
         }
         if liveness.is_dead() && registration.digest.cwd.is_none() {
             return None;
@@ -154,7 +154,7 @@ impl SessionMatcher<'_> {
             claims: Vec::new(),
             linked: Vec::new(),
         };
-        Some(self.by_id.push(&mut self.sessions, FoundSession { session, source: None }))
+        Some(self.push_session(FoundSession { session, source: None }))
     }
 
     /// The newest session in the directory of a process whose registration cannot be read.
@@ -205,7 +205,7 @@ impl SessionMatcher<'_> {
 
     /// The session that hooks told of. One without a transcript is taken at their word.
     fn session_told_of(&mut self, id: &str, track: &HookTrack) -> Option<usize> {
-        if let Some(index) = self.by_id.get(&self.sessions, id) {
+        if let Some(index) = self.place_of(id) {
             return Some(index);
         }
         let is_subagent = self.subagents.iter().any(|child| child.session.id == id);
@@ -229,6 +229,6 @@ impl SessionMatcher<'_> {
             claims: Vec::new(),
             linked: Vec::new(),
         };
-        Some(self.by_id.push(&mut self.sessions, FoundSession { session, source: None }))
+        Some(self.push_session(FoundSession { session, source: None }))
     }
 }

@@ -63,7 +63,7 @@ impl SessionMatcher<'_> {
             self.subagents.push(FoundSession { session, source: Some(source) });
             return;
         }
-        let known = self.by_id.get(&self.sessions, &session.id);
+        let known = self.place_of(&session.id);
         let new = FoundSession { session, source: Some(source) };
         match known.map(|place| &mut self.sessions[place]) {
             Some(known) => {
@@ -72,7 +72,7 @@ impl SessionMatcher<'_> {
                 }
             }
             None => {
-                self.by_id.push(&mut self.sessions, new);
+                self.push_session(new);
             }
         }
     }
@@ -88,7 +88,7 @@ impl SessionMatcher<'_> {
         let mut kept = Vec::new();
         for one in std::mem::take(&mut self.subagents) {
             let Some(index) = self.top_parent(&one.session, &parents) else {
-                self.by_id.push(&mut self.sessions, one);
+                self.push_session(one);
                 continue;
             };
             let (child, parent) = (&one.session, &mut self.sessions[index].session.digest);
@@ -110,7 +110,7 @@ impl SessionMatcher<'_> {
     fn top_parent(&self, child: &Session, parents: &HashMap<String, String>) -> Option<usize> {
         let mut parent = child.digest.parent.as_ref()?;
         for _ in 0..32 {
-            if let Some(index) = self.by_id.get(&self.sessions, parent) {
+            if let Some(index) = self.place_of(parent) {
                 return Some(index);
             }
             parent = parents.get(parent)?;

@@ -87,7 +87,7 @@ fn f6_2_8_a_line_that_ends_at_the_margin_shows_nothing() {
     let text = format!("$  {LINE} \r\x1b[A\x1b[C\x1b[C\x1b[K?\r\n{END}$ ");
     let (shown, ends) = through(&mut armed(""), &[text.as_bytes()]);
     assert_eq!((shown.as_str(), ends), ("$  \x08", vec![Some(3)]));
-    // Another line that begins the same is somebody's output.
+    // Another line that begins the same is ordinary output.
     let text = format!("{LINE} x\r\n");
     assert_eq!(through(&mut armed(""), &[text.as_bytes()]).0, text);
 }

@@ -1,0 +1,56 @@
+//! The keys of an agent: how it is asked to end its turn, and to quit, in its own terminal.
+
+use std::time::{Duration, Instant};
+
+use adapters::AgentControl;
+use model::hosted::HostFault;
+use model::status::Activity;
+use sys::dropped::NoteDropped;
+
+use super::{INTERRUPT_TIMEOUT, SessionGlance};
+use crate::terminal::submit::await_ready;
+use crate::terminal::{HostedSession, TerminalHome, ask};
+
+/// Presses keys in a terminal.
+pub(super) fn press_keys(
+    terminals: &TerminalHome,
+    hosted: &HostedSession,
+    keys: &[&str],
+) -> Result<(), HostFault> {
+    let keys = keys.iter().map(|key| (*key).to_owned()).collect();
+    ask::send_keys(terminals, hosted, keys).map(|_| ())
+}
+
+/// Empties the composer of an agent that puts an interrupted prompt back there. What a person typed is left alone: the
+/// host knows of that, and not of what the agent itself put there.
+pub(super) fn clear_restored(
+    terminals: &TerminalHome,
+    hosted: &HostedSession,
+    control: &AgentControl,
+) {
+    if control.clear_keys.is_empty() {
+        return;
+    }
+    let ready = await_ready(hosted, Duration::from_secs(1));
+    if ready.is_ok_and(|ready| ready.ready && ready.counts_enters && !ready.unsent) {
+        press_keys(terminals, hosted, control.clear_keys).note_dropped("emptying a composer");
+    }
+}
+
+/// Whether the agent does what is wanted in time; one that cannot be seen any more counts as well.
+pub(super) fn await_activity(
+    look_again: &dyn Fn() -> Option<SessionGlance>,
+    is_wanted: impl Fn(Activity) -> bool,
+) -> bool {
+    const TURN_POLL_INTERVAL: Duration = Duration::from_millis(100);
+    let until = Instant::now() + INTERRUPT_TIMEOUT;
+    loop {
+        if look_again().is_none_or(|seen| is_wanted(seen.activity)) {
+            return true;
+        }
+        if Instant::now() >= until {
+            return false;
+        }
+        std::thread::sleep(TURN_POLL_INTERVAL);
+    }
+}
