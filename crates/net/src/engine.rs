@@ -15,9 +15,7 @@ const ENGINE_NAME: &str = "nats-server";
 /// The engine that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HubEngine {
-    /// Where.
     pub path: PathBuf,
-    /// Its version.
     pub version: String,
 }
 

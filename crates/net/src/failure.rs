@@ -1,8 +1,8 @@
-//! Failures that nobody expected, in the shape that `ostler` renders.
+//! Failures that were not expected, in the shape that `ostler` renders.
 
 use model::helper::{HelperFailure, HelperFailureKind};
 
-/// Whatever nobody expected.
+/// Any unexpected failure.
 pub fn internal_failure(error: &dyn std::fmt::Display) -> HelperFailure {
     HelperFailure::new(
         HelperFailureKind::Protocol,

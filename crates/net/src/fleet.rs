@@ -97,8 +97,20 @@ impl FleetReader {
         self.read_through(&mut hub, pages, timeout).await
     }
 
-    /// Connects as whoever this home is.
+    /// Connects with this home's identity.
     pub(crate) async fn connect(&self, timeout: Duration) -> Result<HubConnection, HubError> {
+        self.connect_as(timeout, false).await
+    }
+
+    /// The same, for a connection that is made again when it breaks.
+    pub(crate) async fn connect_to_stay(
+        &self,
+        timeout: Duration,
+    ) -> Result<HubConnection, HubError> {
+        self.connect_as(timeout, true).await
+    }
+
+    async fn connect_as(&self, timeout: Duration, stays: bool) -> Result<HubConnection, HubError> {
         match (&self.key, &self.hub) {
             (Some(key), _) => {
                 let login = HubLogin {
@@ -107,7 +119,7 @@ impl FleetReader {
                     key,
                     inbox: &self.inbox,
                     timeout,
-                    stays: false,
+                    stays,
                 };
                 connect_hub(&login).await
             }

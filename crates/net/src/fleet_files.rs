@@ -25,11 +25,8 @@ pub struct FleetDir {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MemberFile {
-    /// Its id.
     pub id: String,
-    /// Its name.
     pub name: String,
-    /// The site.
     pub site: String,
     /// Where the hub listens.
     pub url: String,
@@ -53,7 +50,6 @@ pub struct MemberFile {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LinkReport {
-    /// When.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Time>,
     /// Whether it publishes, and why not.

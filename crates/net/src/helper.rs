@@ -16,7 +16,7 @@ use serde::Serialize;
 use crate::failure::internal_failure;
 use crate::helper_input::HelperInput;
 use crate::hub_setup::{self, InitRequest};
-use crate::{fleet, link, membership, order, ssh, webhook};
+use crate::{fleet, fleet_follow, link, membership, order, ssh, terminal_view, webhook};
 
 /// The longest request.
 const MOST_REQUEST_BYTES: usize = 4 << 20;
@@ -74,6 +74,16 @@ async fn serve_request(request: HelperRequest, input: HelperInput) -> ExitCode {
         HelperAsk::FleetLink { place, settings } => {
             link::run_link(&request.home, place, settings, input).await;
             ExitCode::SUCCESS
+        }
+        HelperAsk::FleetFollow => match fleet_follow::follow_fleet(&request.home, input).await {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(failure) => print_answer::<()>(Err(failure)),
+        },
+        HelperAsk::FleetView(view) => {
+            match terminal_view::join_terminal(&request.home, *view, input).await {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(failure) => print_answer::<()>(Err(failure)),
+            }
         }
         HelperAsk::Fleet { what } => serve_fleet(&request.home, &request.cache, what).await,
     }

@@ -12,8 +12,13 @@ impl HelperInput {
         Self(BufReader::new(tokio::io::stdin()).lines())
     }
 
-    /// Waits for the next word; `None` when whoever started the helper is gone.
+    /// Waits for the next word; `None` when the process that started the helper is gone.
     pub async fn next_signal(&mut self) -> Option<String> {
         self.0.next_line().await.ok().flatten()
+    }
+
+    /// What comes after the lines, as bytes.
+    pub fn into_bytes(self) -> BufReader<Stdin> {
+        self.0.into_inner()
     }
 }

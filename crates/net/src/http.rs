@@ -40,7 +40,6 @@ impl Drop for OpenConnection {
 /// What a receiver answered.
 #[derive(Clone, Copy, Debug)]
 pub struct HttpAnswer {
-    /// Its status.
     pub status: u16,
     /// How long it asks to be left alone.
     pub retry_after: Option<Duration>,

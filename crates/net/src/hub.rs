@@ -1,5 +1,5 @@
 //! The hub: a `nats-server` with a configuration that one can read. One account for each member, streams
-//! without roll-ups, and nobody but the admin key may touch the engine's own interface.
+//! without roll-ups, and only the admin key may touch the engine's own interface.
 //!
 //! Why so strict: in one shared account a client that may write only its own keys can still have the hub
 //! write to another's (by a reply subject), erase a bucket (by a roll-up header) or have a put dropped (by a
@@ -66,7 +66,6 @@ pub struct HubFile {
 /// A hub with its keys.
 #[derive(Debug)]
 pub struct Hub {
-    /// Its directory.
     pub dir: FleetDir,
     /// What it is.
     pub file: HubFile,
@@ -105,11 +104,13 @@ impl Hub {
         self.ca.as_deref()
     }
 
-    /// Where the engine listens, for somebody on this machine.
+    /// Where the engine listens, for clients on this machine.
     fn local_url(&self, port: Option<u16>) -> String {
         let (host, own) = self.file.listen.rsplit_once(':').unwrap_or(("127.0.0.1", "4222"));
         let port = port.map_or_else(|| own.to_owned(), |port| port.to_string());
         let host = match host.trim_matches(['[', ']']).parse::<IpAddr>() {
+            // One on another port is the brief engine of `init`, which listens on loopback alone.
+            _ if port != own => "127.0.0.1",
             Ok(address) if address.is_unspecified() => "127.0.0.1",
             _ => host,
         };
@@ -157,6 +158,15 @@ impl Hub {
             sys::pause::pause_at("fleet.reloaded");
         }
         Ok(())
+    }
+
+    /// What the engine counts: connections, messages, bytes.
+    pub async fn read_engine_stats(&self) -> Result<Value, HubError> {
+        let mut connection = self.login(&self.system, None).await?;
+        let server = connection.client.server_info().server_id;
+        let subject = format!("$SYS.REQ.SERVER.{server}.VARZ");
+        let answer = connection.ask_engine(&subject, &json!({})).await?;
+        Ok(answer.get("data").cloned().unwrap_or_default())
     }
 
     /// The signed list of operators.
@@ -275,7 +285,7 @@ fn fleet_account(admin: &str, file: &HubFile) -> String {
             exports.push(format!("{{ service: \"{subject}\", accounts: [{account}] }}"));
         }
     }
-    // One export for a subject, whoever may use it.
+    // One export for a subject, for all its users.
     let operators = "{ service: \"$JS.API.DIRECT.GET.KV_meta.$KV.meta.operators\"";
     exports.retain(|export| !export.starts_with(operators));
     if !file.members.is_empty() {

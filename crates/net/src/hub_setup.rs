@@ -21,7 +21,7 @@ use crate::hub::{
 /// How long a new engine may take until it listens.
 const ENGINE_START_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The port that members use if nobody says.
+/// The port that members use by default.
 const DEFAULT_PORT: u16 = 4222;
 
 /// What a hub is made with.
@@ -178,7 +178,7 @@ impl Drop for BriefEngine {
     }
 }
 
-/// Makes the streams and puts what root signed into them, with an engine that nobody else can reach.
+/// Makes the streams and puts what root signed into them, with an engine that no other process can reach.
 pub async fn prepare_streams(hub: &Hub, engine: &HubEngine) -> Result<(), HelperFailure> {
     let port = std::net::TcpListener::bind("127.0.0.1:0")
         .and_then(|listener| listener.local_addr())

@@ -39,23 +39,18 @@ pub enum HolderPulse {
     Lapsed,
 }
 
-/// Who asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaseClaimant {
-    /// This run.
     pub incarnation: String,
-    /// This machine.
     pub machine: String,
-    /// This boot.
     pub boot: String,
 }
 
 /// What is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaseDecision {
-    /// Take it.
     Take,
-    /// Take it, and say that somebody wrote there who may not.
+    /// Take it, and say that an unauthorised writer was there.
     TakeFromForger,
     /// Watch for a renewal first.
     Watch,

@@ -4,12 +4,15 @@
 //! never opens the database: what it knows of this machine it asks the daemon for, over its Unix socket,
 //! and what changes something here goes through the daemon's writer.
 
+mod answer_parts;
 pub mod daemon_client;
 pub mod departure;
 pub mod engine;
 pub mod failure;
 pub mod fleet;
 pub mod fleet_files;
+pub mod fleet_follow;
+pub mod fleet_watch;
 pub mod helper;
 pub mod helper_input;
 pub mod http;
@@ -26,4 +29,6 @@ pub mod order_desk;
 pub mod record;
 pub mod seal;
 pub mod ssh;
+pub mod terminal_stream;
+pub mod terminal_view;
 pub mod webhook;

@@ -1,6 +1,6 @@
 //! The member's link: one connection to the hub, which holds the lease and publishes the inventory.
 //!
-//! Soft state only: whatever is lost at the hub is published anew. Two that claim to be this member are
+//! Soft state only: what is lost at the hub is published anew. Two that claim to be this member are
 //! noticed, and the newcomer keeps silent. It ends with its input, and says so to the hub.
 
 use std::path::{Path, PathBuf};
@@ -97,7 +97,8 @@ struct MemberLink {
     me: LeaseClaimant,
     holder: model::identity::Identity,
     begun: Instant,
-    looked_at: Instant,
+    /// When the machine was last looked at; before that nothing is published, as nothing is known.
+    looked_at: Option<Instant>,
     n: u64,
     rev: u64,
     sequence: u64,
@@ -163,7 +164,7 @@ impl MemberLink {
             me: LeaseClaimant { incarnation, machine, boot },
             holder,
             begun: Instant::now(),
-            looked_at: Instant::now(),
+            looked_at: None,
             n: 0,
             rev: 0,
             sequence: 0,
@@ -207,18 +208,18 @@ impl MemberLink {
         let ended = loop {
             tokio::select! {
                 Some(message) = asks.next() => {
-                    // Two that claim to be this member answer nobody.
+                    // Two that claim to be this member answer no order.
                     let answers = self.holds && self.rival.is_none();
                     if let Some(desk) = desk.clone().filter(|_| answers) {
                         tokio::spawn(desk.answer_message(hub.client.clone(), message));
                     }
                 }
-                () = &mut renewal => {
+                () = &mut renewal, if self.looked_at.is_some() => {
                     self.renew(&mut hub).await;
                     renewal = Box::pin(tokio::time::sleep(self.renewal_pause()));
                 }
                 Some(listed) = looks.recv() => {
-                    self.looked_at = Instant::now();
+                    self.looked_at = Some(Instant::now());
                     self.take_look(&listed);
                     if self.holds {
                         self.publish_changes(&mut hub).await;
@@ -227,7 +228,7 @@ impl MemberLink {
                 Some(event) = hub.events.recv() => {
                     self.note_event(&event);
                     if matches!(event, Event::Connected) {
-                        // Whatever the hub forgot is said again.
+                        // What the hub forgot is published again.
                         self.published = None;
                         renewal = Box::pin(tokio::time::sleep(Duration::ZERO));
                     }
@@ -333,7 +334,7 @@ impl MemberLink {
                     self.publish_changes(hub).await;
                 }
             }
-            // Somebody else wrote it.
+            // Another writer made it.
             Err(PutError::Conflict { .. }) => {
                 self.holds = false;
                 self.say("somebody else wrote this member's lease");
@@ -377,7 +378,7 @@ impl MemberLink {
         Ok(())
     }
 
-    /// Says something to whoever watches; nothing hangs on it.
+    /// Says something to watchers; nothing depends on it.
     async fn tell(&self, hub: &HubConnection, what: &str, bytes: Vec<u8>) {
         let subject = format!("ostler.v1.out.{}.state.{what}", self.member.id);
         hub.client.publish(subject, bytes.into()).await.note_dropped("a notice to watchers");
@@ -397,7 +398,8 @@ impl MemberLink {
         };
         for (name, sessions) in writes {
             self.rev += 1;
-            let looked = model::time::whole_millis(self.looked_at.elapsed());
+            let looked_ago = self.looked_at.map_or(Duration::ZERO, |at| at.elapsed());
+            let looked = model::time::whole_millis(looked_ago);
             let sessions = sessions.into_iter().map(|mut session| {
                 session.insert("lookedMs".to_owned(), json!(looked));
                 session

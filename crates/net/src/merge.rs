@@ -29,9 +29,7 @@ pub struct HubRecords {
     pub now: Option<Time>,
     /// Certificates and operators.
     pub meta: Vec<StoredRecord>,
-    /// Leases.
     pub leases: Vec<StoredRecord>,
-    /// Pages.
     pub pages: Vec<StoredRecord>,
 }
 
@@ -40,7 +38,6 @@ pub struct HubRecords {
 pub struct FleetPicture {
     /// Every member, by name.
     pub members: Vec<MemberView>,
-    /// Their sessions.
     pub sessions: Vec<FleetSession>,
     /// Every member that cannot be vouched for.
     pub incomplete: Vec<IncompleteSource>,
@@ -240,7 +237,7 @@ fn correct_times(session: &mut Map<String, Value>, skew: i64) {
     }
 }
 
-/// Silence proves nothing: a session that nobody vouches for is unknown, never dead. One that was over by
+/// Silence proves nothing: a session that no member vouches for is unknown, never dead. One that was over by
 /// its member's own word stays over.
 pub fn make_unknown(told: &mut FleetSession, state: MemberState) {
     if is_ended(&told.session) {

@@ -35,7 +35,6 @@ pub struct HubLogin<'a> {
 /// A connection, and what happens to it.
 #[derive(Debug)]
 pub struct HubConnection {
-    /// The client.
     pub client: Client,
     /// What the engine says of the connection: ends, and what it refused.
     pub events: mpsc::UnboundedReceiver<Event>,
@@ -46,16 +45,11 @@ pub struct HubConnection {
 pub enum HubError {
     /// It cannot be reached.
     #[error("the hub {url} cannot be reached: {reason}")]
-    Unreachable {
-        /// Where.
-        url: String,
-        /// Why.
-        reason: String,
-    },
+    Unreachable { url: String, reason: String },
     /// It did not answer in time.
     #[error("the hub did not answer in time")]
     TimedOut,
-    /// Nobody listens to that subject.
+    /// The subject has no subscriber.
     #[error("nobody answers there")]
     NoResponders,
     /// The engine refused.
@@ -108,7 +102,6 @@ fn reconnect_pause(attempts: usize) -> Duration {
     most.mul_f64(chance)
 }
 
-/// Connects.
 pub async fn connect_hub(login: &HubLogin<'_>) -> Result<HubConnection, HubError> {
     let unreachable = |reason: String| HubError::Unreachable { url: login.url.to_owned(), reason };
     let seed = login.key.seed().map_err(|error| unreachable(error.to_string()))?;
@@ -120,7 +113,7 @@ pub async fn connect_hub(login: &HubLogin<'_>) -> Result<HubConnection, HubError
         .request_timeout(Some(login.timeout))
         .ignore_discovered_servers()
         .event_callback(move |event| {
-            // Nobody may listen any more.
+            // There may be no subscriber any more.
             let _ = tell.send(event);
             std::future::ready(())
         });
@@ -219,25 +212,7 @@ impl HubConnection {
             headers.insert("Nats-Expected-Last-Subject-Sequence", expected.to_string());
         }
         let answer = self.ask(subject, headers, record.into()).await?;
-        let answer: Value = serde_json::from_slice(&answer.payload)
-            .map_err(|error| HubError::Protocol(error.to_string()))?;
-        if let Some(error) = answer.get("error") {
-            let text = error.get("description").and_then(Value::as_str).unwrap_or("");
-            // The engine's code for a wrong last sequence of a subject.
-            if error.get("err_code") == Some(&json!(10_071)) {
-                let found = text.rsplit(' ').next().and_then(|number| number.parse().ok());
-                return Err(PutError::Conflict { found: found.unwrap_or(0) });
-            }
-            return Err(PutError::Hub(HubError::Refused(text.to_owned())));
-        }
-        // Somebody sent the same message id before: it was acknowledged and not stored.
-        if answer.get("duplicate") == Some(&json!(true)) {
-            return Err(PutError::Hub(HubError::Refused(
-                "it was taken for a duplicate".to_owned(),
-            )));
-        }
-        let sequence = answer.get("seq").and_then(Value::as_u64);
-        sequence.ok_or_else(|| PutError::Hub(HubError::Protocol("no sequence".to_owned())))
+        read_put_answer(&answer.payload)
     }
 
     /// Reads every record of a bucket that fits a filter, in the order of their sequence.
@@ -265,15 +240,33 @@ impl HubConnection {
     }
 }
 
+/// The sequence of a record that was put, by what the engine answered.
+pub fn read_put_answer(answer: &[u8]) -> Result<u64, PutError> {
+    let answer: Value =
+        serde_json::from_slice(answer).map_err(|error| HubError::Protocol(error.to_string()))?;
+    if let Some(error) = answer.get("error") {
+        let text = error.get("description").and_then(Value::as_str).unwrap_or("");
+        // The engine's code for a wrong last sequence of a subject.
+        if error.get("err_code") == Some(&json!(10_071)) {
+            let found = text.rsplit(' ').next().and_then(|number| number.parse().ok());
+            return Err(PutError::Conflict { found: found.unwrap_or(0) });
+        }
+        return Err(PutError::Hub(HubError::Refused(text.to_owned())));
+    }
+    // Somebody sent the same message id before: it was acknowledged and not stored.
+    if answer.get("duplicate") == Some(&json!(true)) {
+        return Err(PutError::Hub(HubError::Refused("it was taken for a duplicate".to_owned())));
+    }
+    let sequence = answer.get("seq").and_then(Value::as_u64);
+    sequence.ok_or_else(|| PutError::Hub(HubError::Protocol("no sequence".to_owned())))
+}
+
 /// Why a record was not put.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PutError {
     /// The key's last sequence is another one.
     #[error("somebody else wrote it: its last sequence is {found}")]
-    Conflict {
-        /// Which.
-        found: u64,
-    },
+    Conflict { found: u64 },
     /// The hub said no, or nothing.
     #[error(transparent)]
     Hub(#[from] HubError),
@@ -282,9 +275,7 @@ pub enum PutError {
 /// A record as the hub stores it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredRecord {
-    /// Its subject.
     pub subject: String,
-    /// Its sequence.
     pub sequence: u64,
     /// When the hub stored it, by the hub's clock.
     pub stored_at: Time,

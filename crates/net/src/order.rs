@@ -1,7 +1,7 @@
 //! The operator's side of orders: one command for one member or for many, through the hub or through ssh.
 //!
 //! What only reads is asked once, and may be asked again by ssh. What changes something is prepared and
-//! then carried out; once that was sent, an answer that does not come means *not known*, and nobody tries
+//! then carried out; once that was sent, an answer that does not come means *not known*, and it is not sent
 //! again.
 
 use std::path::Path;
@@ -43,8 +43,8 @@ const SSH_RUN_TIMEOUT: Duration = Duration::from_secs(60);
 const MOST_ANSWER_PARTS: usize = 400;
 
 /// What every ask of one order needs.
-struct OrderPost<'a> {
-    client: async_nats::Client,
+pub(crate) struct OrderPost<'a> {
+    pub(crate) client: async_nats::Client,
     violations: watch::Receiver<Option<String>>,
     seal: &'a KeyPair,
     operator: &'a str,
@@ -54,9 +54,9 @@ struct OrderPost<'a> {
 }
 
 /// A member that is to be asked.
-struct OrderTarget {
-    view: MemberView,
-    certificate: Option<MemberCertificate>,
+pub(crate) struct OrderTarget {
+    pub(crate) view: MemberView,
+    pub(crate) certificate: Option<MemberCertificate>,
 }
 
 /// Gives an order, or asks a question.
@@ -74,6 +74,9 @@ pub async fn give_order(
     rule.check_arguments(&request.args).map_err(|reason| {
         HelperFailure::new(HelperFailureKind::Input, reason, "run it on that machine")
     })?;
+    if rule.streams {
+        return Err(internal_failure(&"what goes on is no order"));
+    }
     let level = rule.level_of(&request.args);
     let reader = FleetReader::find(home)?;
     let seal = read_member(home).and_then(|(dir, _)| dir.read_key(OPERATOR_SEAL_SEED))?;
@@ -91,11 +94,7 @@ pub async fn give_order(
     };
     match (connected, seal) {
         (Ok((hub, targets)), Some(seal)) => {
-            let HubConnection { client, events } = hub;
-            let violations = watch_violations(events);
-            let operator = reader.inbox.as_str();
-            let seal = &seal;
-            let post = OrderPost { client, violations, seal, operator, request, rule, level };
+            let post = OrderPost::new(hub, &seal, &reader.inbox, request, rule);
             order_targets(&post, choose_targets(targets, request)?).await
         }
         (Err(error), _) => order_without_hub(request, rule, level, &error).await,
@@ -103,7 +102,8 @@ pub async fn give_order(
     }
 }
 
-async fn look_at_members(
+/// Connects, and reads who there is.
+pub(crate) async fn look_at_members(
     reader: &FleetReader,
     timeout: Duration,
 ) -> Result<(HubConnection, Vec<OrderTarget>), HubError> {
@@ -123,7 +123,7 @@ async fn look_at_members(
 }
 
 /// The members that are meant; without a name, all others that have not left.
-fn choose_targets(
+pub(crate) fn choose_targets(
     targets: Vec<OrderTarget>,
     request: &OrderRequest,
 ) -> Result<Vec<OrderTarget>, HelperFailure> {
@@ -182,31 +182,11 @@ async fn order_member(
     id: &str,
 ) -> (bool, Result<OrderedRunResult, HelperFailure>) {
     let view = &target.view;
-    let unreachable = |reason: String, hint: &str| {
-        Err(HelperFailure::new(HelperFailureKind::Unreachable, reason, hint))
+    let certificate = match target.reached_certificate() {
+        Ok(certificate) => certificate,
+        Err(failure) => return (false, Err(failure)),
     };
-    let Some(certificate) = &target.certificate else {
-        let reason = view.reason.clone().unwrap_or_default();
-        return (false, unreachable(format!("`{}` cannot be read: {reason}", view.name), ""));
-    };
-    if !view.state.vouches() {
-        let since = view.since.map_or(String::new(), |since| format!(" since {since}"));
-        let hint = "`ostler fleet status` tells more; `--via ssh` goes another way";
-        let reason = format!("`{}` is {}{since}; nothing was sent", view.name, view.state.as_str());
-        return (false, unreachable(reason, hint));
-    }
-    let ask = OrderAsk {
-        v: RECORD_VERSION,
-        id: id.to_owned(),
-        to: view.id.clone(),
-        from: post.operator.to_owned(),
-        level: post.level,
-        verb: post.rule.verb(),
-        args: post.request.args.clone(),
-        json: post.request.json,
-        grant: None,
-        cursor: None,
-    };
+    let ask = post.new_ask(&view.id, id);
     let done = match post.level {
         FleetLevel::Read => {
             let timeout = if post.rule.waits { COMMIT_TIMEOUT } else { READ_TIMEOUT };
@@ -226,8 +206,7 @@ async fn order_in_two_steps(
     mut ask: OrderAsk,
     name: &str,
 ) -> Result<OrderedRunResult, HelperFailure> {
-    let prepared = post.send_ask(certificate, &ask, PREPARE_TIMEOUT).await;
-    let grant = match prepared.map_err(|error| lost_before(post.level, name, &error))? {
+    let grant = match post.prepare_order(certificate, &ask, name).await? {
         OrderReply::Prepared { grant, .. } => grant,
         reply => return post.take_answer(certificate, &ask, reply).await,
     };
@@ -235,14 +214,14 @@ async fn order_in_two_steps(
     ask.grant = Some(grant);
     match post.send_ask(certificate, &ask, COMMIT_TIMEOUT).await {
         Ok(reply) => post.take_answer(certificate, &ask, reply).await,
-        // It reached nobody.
+        // It reached no member.
         Err(HubError::NoResponders) => Err(lost_before(post.level, name, &HubError::NoResponders)),
         Err(error) => Err(not_known(name, &ask.id, &error.to_string())),
     }
 }
 
 /// Nothing was done: it was only prepared, or only asked for.
-fn lost_before(level: FleetLevel, name: &str, error: &HubError) -> HelperFailure {
+pub(crate) fn lost_before(level: FleetLevel, name: &str, error: &HubError) -> HelperFailure {
     let hint = "`ostler fleet status` tells more; try again, or `--via ssh`";
     let late = match level {
         FleetLevel::Read => HelperFailureKind::Timeout,
@@ -264,9 +243,72 @@ fn not_known(name: &str, id: &str, reason: &str) -> HelperFailure {
     )
 }
 
-impl OrderPost<'_> {
+impl OrderTarget {
+    /// What its answers are read with, if it can be asked through the hub.
+    pub(crate) fn reached_certificate(&self) -> Result<&MemberCertificate, HelperFailure> {
+        let view = &self.view;
+        let unreachable = |reason: String, hint: &str| {
+            HelperFailure::new(HelperFailureKind::Unreachable, reason, hint)
+        };
+        let certificate = self.certificate.as_ref().ok_or_else(|| {
+            let reason = view.reason.clone().unwrap_or_default();
+            unreachable(format!("`{}` cannot be read: {reason}", view.name), "")
+        })?;
+        if !view.state.vouches() {
+            let since = view.since.map_or(String::new(), |since| format!(" since {since}"));
+            let hint = "`ostler fleet status` tells more; `--via ssh` goes another way";
+            let state = view.state.as_str();
+            let reason = format!("`{}` is {state}{since}; nothing was sent", view.name);
+            return Err(unreachable(reason, hint));
+        }
+        Ok(certificate)
+    }
+}
+
+impl<'a> OrderPost<'a> {
+    pub(crate) fn new(
+        hub: HubConnection,
+        seal: &'a KeyPair,
+        operator: &'a str,
+        request: &'a OrderRequest,
+        rule: &'static OrderRule,
+    ) -> Self {
+        let HubConnection { client, events } = hub;
+        let violations = watch_violations(events);
+        let level = rule.level_of(&request.args);
+        Self { client, violations, seal, operator, request, rule, level }
+    }
+
+    /// What is asked of a member.
+    pub(crate) fn new_ask(&self, to: &str, id: &str) -> OrderAsk {
+        OrderAsk {
+            v: RECORD_VERSION,
+            id: id.to_owned(),
+            to: to.to_owned(),
+            from: self.operator.to_owned(),
+            level: self.level,
+            verb: self.rule.verb(),
+            args: self.request.args.clone(),
+            json: self.request.json,
+            grant: None,
+            cursor: None,
+        }
+    }
+
+    /// Asks for a permission.
+    pub(crate) async fn prepare_order(
+        &self,
+        certificate: &MemberCertificate,
+        ask: &OrderAsk,
+        name: &str,
+    ) -> Result<OrderReply, HelperFailure> {
+        sys::pause::pause_at("fleet.order.ready");
+        let prepared = self.send_ask(certificate, ask, PREPARE_TIMEOUT).await;
+        prepared.map_err(|error| lost_before(self.level, name, &error))
+    }
+
     /// Sends one ask. What the hub refuses is told at once.
-    async fn send_ask(
+    pub(crate) async fn send_ask(
         &self,
         certificate: &MemberCertificate,
         ask: &OrderAsk,
@@ -300,7 +342,7 @@ impl OrderPost<'_> {
     }
 
     /// What a reply comes to, with the parts of a long answer.
-    async fn take_answer(
+    pub(crate) async fn take_answer(
         &self,
         certificate: &MemberCertificate,
         ask: &OrderAsk,
@@ -415,7 +457,7 @@ async fn order_by_ssh(
         false => SSH_RUN_TIMEOUT,
     };
     if level > FleetLevel::Read {
-        // Whoever cannot be reached for this was not sent the order either.
+        // A member that cannot be reached for this was not sent the order either.
         let greeting = run_by_ssh(target, &["version".to_owned()], READ_TIMEOUT).await?;
         if greeting.exit != 0 {
             return Err(unreachable_by_ssh(target, &greeting.stderr));

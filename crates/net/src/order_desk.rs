@@ -22,10 +22,12 @@ use nkeys::KeyPair;
 use serde_json::Value;
 use sys::dropped::NoteDropped;
 
+use crate::answer_parts::{HeldAnswers, decode_body};
 use crate::daemon_client::{DaemonClient, DaemonClientError};
 use crate::fleet_files::FleetDir;
 use crate::record::{FleetOperator, OperatorList, RECORD_VERSION, read_ask, read_operators};
 use crate::seal::{SealKind, seal_json};
+use crate::terminal_stream::{StreamOpening, TerminalStreams, is_follow_up};
 
 /// For how long a prepared order may be carried out.
 const GRANT_LIFETIME: Duration = Duration::from_secs(30);
@@ -36,16 +38,6 @@ const MOST_GRANTS: usize = 64;
 /// How many asks are answered at once, of one operator and of all.
 const MOST_OF_OPERATOR: usize = 4;
 const MOST_ASKS: usize = 16;
-
-/// How much of what a command printed is sent at once.
-const PART_BYTES: usize = 48 << 10;
-
-/// The longest answer.
-const MOST_BODY_BYTES: usize = 16 << 20;
-
-/// How many long answers are kept until they are fetched, and for how long.
-const MOST_HELD: usize = 8;
-const HOLD_TIME: Duration = Duration::from_secs(60);
 
 /// How long the hub may take to say who is an operator.
 const OPERATORS_TIMEOUT: Duration = Duration::from_secs(4);
@@ -73,8 +65,9 @@ struct DeskState {
     journal: OrderJournal,
     grants: HashMap<String, OrderGrant>,
     asking: BTreeMap<String, usize>,
-    held: HashMap<(String, String), HeldAnswer>,
+    held: HeldAnswers,
     operators_seen: u64,
+    streams: TerminalStreams,
 }
 
 /// A permission for one use.
@@ -85,13 +78,6 @@ struct OrderGrant {
     verb: String,
     arguments: OrderArguments,
     plan: Option<String>,
-    until: Instant,
-}
-
-#[derive(Debug)]
-struct HeldAnswer {
-    result: OrderedRunResult,
-    bytes: Vec<u8>,
     until: Instant,
 }
 
@@ -133,8 +119,9 @@ impl OrderDesk {
             journal,
             grants: HashMap::new(),
             asking: BTreeMap::new(),
-            held: HashMap::new(),
+            held: HeldAnswers::default(),
             operators_seen,
+            streams: TerminalStreams::default(),
         };
         Self {
             me: me.to_owned(),
@@ -161,7 +148,7 @@ impl OrderDesk {
         };
         let verified = self.verify_ask(&client, level, operator, verb, &message.payload).await;
         let (id, reply) = match verified {
-            Ok(verified) => (verified.ask.id.clone(), self.carry_out(verified).await),
+            Ok(verified) => (verified.ask.id.clone(), self.carry_out(&client, verified).await),
             Err((id, reply)) => (id, reply),
         };
         self.send_reply(&client, back, &id, reply).await;
@@ -258,10 +245,14 @@ impl OrderDesk {
         Ok(list)
     }
 
-    async fn carry_out(&self, verified: VerifiedAsk) -> OrderReply {
+    async fn carry_out(&self, client: &Client, verified: VerifiedAsk) -> OrderReply {
         let VerifiedAsk { ask, rule, level } = verified;
+        if rule.streams && (is_follow_up(&ask) || level == FleetLevel::Read || ask.grant.is_some())
+        {
+            return self.attend_terminal(client, &ask, rule, level).await;
+        }
         if let Some(from) = ask.cursor {
-            return self.next_part(&ask, from);
+            return self.lock().held.next_part(&ask, from);
         }
         match (level, &ask.grant) {
             (FleetLevel::Read, _) => self.read_for(&ask, rule).await,
@@ -275,7 +266,7 @@ impl OrderDesk {
             self.void_unknown(ask);
         }
         match self.run_there(&ask.verb, &ask.args, ask.json).await {
-            Ok(result) => self.reply_in_parts(ask, result),
+            Ok(result) => self.lock().held.reply_in_parts(ask, result),
             Err(DaemonClientError::Refused { reason, .. }) => refused(reason, ""),
             Err(error) => refused(error.to_string(), "`ostler daemon status` there tells more"),
         }
@@ -359,14 +350,55 @@ impl OrderDesk {
         }
     }
 
-    async fn commit(
+    /// Joins a terminal for an operator, or does what is said about one that was joined.
+    async fn attend_terminal(
+        &self,
+        client: &Client,
+        ask: &OrderAsk,
+        rule: &OrderRule,
+        level: FleetLevel,
+    ) -> OrderReply {
+        if is_follow_up(ask) {
+            return self.lock().streams.follow_up(ask);
+        }
+        if !self.lock().streams.has_room() {
+            return OrderReply::Busy;
+        }
+        let entry = match &ask.grant {
+            Some(grant) => match self.use_grant(ask, rule, level, grant) {
+                Ok((entry, _)) => Some(entry),
+                Err(reply) => return reply,
+            },
+            None => None,
+        };
+        let (me, daemon, seal) = (&self.me, &self.daemon, self.seal.clone());
+        let opening = StreamOpening { me, client, daemon, seal };
+        let joined = opening.join_terminal(ask).await;
+        if let Some(entry) = entry {
+            let is_joined = joined.is_ok();
+            let state = if is_joined { OrderState::Applied } else { OrderState::NotApplied };
+            self.lock().note(OrderEntry { state, exit: is_joined.then_some(0), ..entry });
+        }
+        match joined {
+            Err(reply) => reply,
+            Ok((welcome, connection)) => {
+                let words = self.lock().streams.begin(ask);
+                opening.start_stream(ask, connection, words);
+                let welcome = serde_json::to_vec(&welcome).unwrap_or_default();
+                OrderReply::Done { exit: 0, body: STANDARD.encode(welcome), cursor: None }
+            }
+        }
+    }
+
+    /// Uses up a permission and notes the order, before anything is done: whoever asks afterwards is told the
+    /// truth.
+    fn use_grant(
         &self,
         ask: &OrderAsk,
         rule: &OrderRule,
         level: FleetLevel,
         grant: &str,
-    ) -> OrderReply {
-        let mut args = ask.args.clone();
+    ) -> Result<(OrderEntry, Option<String>), OrderReply> {
         let entry = OrderEntry {
             id: ask.id.clone(),
             operator: ask.from.clone(),
@@ -377,24 +409,36 @@ impl OrderDesk {
             exit: None,
             receipt: None,
         };
-        {
-            let mut state = self.lock();
-            let granted = state.grants.remove(grant).filter(|granted| granted.is_for(ask));
-            let Some(granted) = granted.filter(|_| state.journal.find(&ask.id).is_none()) else {
-                return refused(
-                    "its permission was used, has expired, or is of an earlier run; \
-                     nothing was done now",
-                    "`ostler --host NAME outcome ID` tells what became of it; else give it again",
-                );
-            };
-            if let Some(plan) = granted.plan {
-                args.options.insert("plan".to_owned(), vec![plan]);
-            }
-            // Before anything is done: whoever asks afterwards is told the truth.
-            if !state.note(entry.clone()) {
-                return refused("it cannot be noted here, so nothing was done", "look at its disk");
+        let mut state = self.lock();
+        let granted = state.grants.remove(grant).filter(|granted| granted.is_for(ask));
+        let Some(granted) = granted.filter(|_| state.journal.find(&ask.id).is_none()) else {
+            return Err(refused(
+                "its permission was used, has expired, or is of an earlier run; \
+                 nothing was done now",
+                "`ostler --host NAME outcome ID` tells what became of it; else give it again",
+            ));
+        };
+        match state.note(entry.clone()) {
+            true => Ok((entry, granted.plan)),
+            false => {
+                Err(refused("it cannot be noted here, so nothing was done", "look at its disk"))
             }
         }
+    }
+
+    async fn commit(
+        &self,
+        ask: &OrderAsk,
+        rule: &OrderRule,
+        level: FleetLevel,
+        grant: &str,
+    ) -> OrderReply {
+        let (entry, plan) = match self.use_grant(ask, rule, level, grant) {
+            Ok(used) => used,
+            Err(reply) => return reply,
+        };
+        let mut args = ask.args.clone();
+        args.options.extend(plan.map(|plan| ("plan".to_owned(), vec![plan])));
         sys::pause::pause_at("fleet.order.noted");
         let run = self.run_there(&ask.verb, &args, ask.json).await;
         sys::pause::pause_at("fleet.order.done");
@@ -405,7 +449,10 @@ impl OrderDesk {
                     .and_then(|body| Some(body.pointer("/result/receipt")?.as_str()?.to_owned()));
                 let state = state_of_exit(result.exit);
                 let exit = Some(result.exit);
-                (OrderEntry { state, exit, receipt, ..entry }, self.reply_in_parts(ask, result))
+                (
+                    OrderEntry { state, exit, receipt, ..entry },
+                    self.lock().held.reply_in_parts(ask, result),
+                )
             }
             // It said no before it began.
             Err(DaemonClientError::Refused { reason, .. }) => {
@@ -429,56 +476,11 @@ impl OrderDesk {
         let run = OrderedRun { verb: verb.to_owned(), args: args.clone(), json };
         self.daemon.post("/v1/net/order", &run).await
     }
-
-    /// The answer, or its first part; the rest is kept until it is fetched.
-    fn reply_in_parts(&self, ask: &OrderAsk, result: OrderedRunResult) -> OrderReply {
-        let Some(bytes) = decode_body(&result) else {
-            return OrderReply::Unknown { reason: "the daemon's answer is no answer".to_owned() };
-        };
-        if bytes.len() <= PART_BYTES {
-            return OrderReply::Done { exit: result.exit, body: result.body, cursor: None };
-        }
-        if bytes.len() > MOST_BODY_BYTES {
-            return refused("the answer is too long", "ask for less: `--limit`, `--lines`");
-        }
-        let mut state = self.lock();
-        state.held.retain(|_, held| held.until > Instant::now());
-        if state.held.len() >= MOST_HELD {
-            return OrderReply::Busy;
-        }
-        let until = Instant::now() + HOLD_TIME;
-        let key = (ask.from.clone(), ask.id.clone());
-        state.held.insert(key, HeldAnswer { result, bytes, until });
-        drop(state);
-        self.next_part(ask, 0)
-    }
-
-    fn next_part(&self, ask: &OrderAsk, from: u64) -> OrderReply {
-        let mut state = self.lock();
-        let key = (ask.from.clone(), ask.id.clone());
-        let Some(held) = state.held.get_mut(&key) else {
-            return refused("the rest of the answer is no longer there", "ask again");
-        };
-        held.until = Instant::now() + HOLD_TIME;
-        let begin = usize::try_from(from).unwrap_or(usize::MAX).min(held.bytes.len());
-        let end = (begin + PART_BYTES).min(held.bytes.len());
-        let body = STANDARD.encode(&held.bytes[begin..end]);
-        let exit = held.result.exit;
-        let is_last = end == held.bytes.len();
-        if is_last {
-            state.held.remove(&key);
-        }
-        OrderReply::Done { exit, body, cursor: (!is_last).then_some(end as u64) }
-    }
 }
 
 /// The journal's name in the fleet's directory.
 fn journal_name() -> &'static str {
     ORDER_JOURNAL.rsplit('/').next().unwrap_or(ORDER_JOURNAL)
-}
-
-fn decode_body(result: &OrderedRunResult) -> Option<Vec<u8>> {
-    STANDARD.decode(&result.body).ok()
 }
 
 fn check_operator(operator: &FleetOperator) -> Result<(), OrderReply> {

@@ -1,11 +1,11 @@
 //! Records that members publish and readers believe: lease, page, certificate, operator list.
 //!
-//! A reader takes nothing for granted: every record is bounded before it is decoded, and whatever is
-//! beyond a limit makes that one member unreadable and nobody else.
+//! A reader takes nothing for granted: every record is bounded before it is decoded, and what is
+//! beyond a limit makes that one member unreadable and no other.
 
 use std::io::Read;
 
-use model::fleet_order::{OrderAnswer, OrderAsk};
+use model::fleet_order::{OrderAnswer, OrderAsk, TerminalChunk};
 use model::identity::Identity;
 use model::time::Time;
 use model::wire::{FleetLevel, SessionCounts};
@@ -71,15 +71,11 @@ pub enum RecordError {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MemberLease {
-    /// The version.
     pub v: u32,
-    /// Its id.
     pub member: String,
     /// One run of its link.
     pub incarnation: String,
-    /// Its boot.
     pub boot: String,
-    /// Its machine.
     pub machine: String,
     /// The process that holds it.
     pub pid: u32,
@@ -118,7 +114,6 @@ pub struct MemberLease {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LeaseState {
-    /// It runs.
     Up,
     /// Its daemon stops.
     Stopping,
@@ -133,7 +128,6 @@ pub enum LeaseState {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InventoryPage {
-    /// The version.
     pub v: u32,
     /// Whose it is.
     pub member: String,
@@ -145,7 +139,6 @@ pub struct InventoryPage {
     pub page: String,
     /// When it was sent, by its own clock.
     pub sent_at: Time,
-    /// The sessions.
     pub sessions: Vec<Map<String, Value>>,
 }
 
@@ -153,17 +146,13 @@ pub struct InventoryPage {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MemberCertificate {
-    /// The version.
     pub v: u32,
-    /// Its id.
     pub id: String,
-    /// Its name.
     pub name: String,
     /// The public key that it seals with.
     pub seal: String,
     /// The public key that it connects with.
     pub link: String,
-    /// Its machine.
     pub machine: String,
     /// Since when it is a member.
     pub admitted_at: Time,
@@ -176,7 +165,6 @@ pub struct MemberCertificate {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FleetOperator {
-    /// The name.
     pub name: String,
     /// The public key that it seals with.
     pub seal: String,
@@ -184,7 +172,6 @@ pub struct FleetOperator {
     pub link: String,
     /// What it may do.
     pub level: FleetLevel,
-    /// Until when.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_after: Option<Time>,
 }
@@ -196,7 +183,6 @@ pub struct OperatorList {
     pub v: u32,
     /// Grows with each change.
     pub version: u64,
-    /// Everybody.
     pub operators: Vec<FleetOperator>,
 }
 
@@ -435,5 +421,22 @@ pub fn read_answer(
     match answer.from == certificate.id {
         true => Ok(answer),
         false => Err(RecordError::Misplaced("member")),
+    }
+}
+
+/// Reads a part of what a member's terminal shows.
+pub fn read_chunk(
+    certificate: &MemberCertificate,
+    stream: &str,
+    sealed: &[u8],
+) -> Result<TerminalChunk, RecordError> {
+    if sealed.len() > MOST_ORDER_BYTES {
+        return Err(RecordError::Limit("its size"));
+    }
+    let chunk: TerminalChunk =
+        parse_record(open_record(&certificate.seal, SealKind::Chunk, sealed)?)?;
+    match chunk.stream == stream {
+        true => Ok(chunk),
+        false => Err(RecordError::Misplaced("stream")),
     }
 }

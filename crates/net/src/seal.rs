@@ -19,6 +19,8 @@ pub enum SealKind {
     Ask,
     /// A member's answer.
     Answer,
+    /// A part of what a terminal shows.
+    Chunk,
     /// Who is a member.
     Certificate,
     /// Who is an operator.
@@ -27,8 +29,15 @@ pub enum SealKind {
 
 impl SealKind {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Lease, Self::Page, Self::Ask, Self::Answer, Self::Certificate, Self::Operators];
+    pub const ALL: [Self; 7] = [
+        Self::Lease,
+        Self::Page,
+        Self::Ask,
+        Self::Answer,
+        Self::Chunk,
+        Self::Certificate,
+        Self::Operators,
+    ];
 
     const fn as_str(self) -> &'static str {
         match self {
@@ -36,6 +45,7 @@ impl SealKind {
             Self::Page => "page",
             Self::Ask => "ask",
             Self::Answer => "answer",
+            Self::Chunk => "chunk",
             Self::Certificate => "cert",
             Self::Operators => "operators",
         }

@@ -18,7 +18,7 @@ const SSH_TIMEOUT: Duration = Duration::from_secs(60);
 /// How much of an answer is read.
 const MOST_ANSWER_BYTES: u64 = 16 << 20;
 
-/// Quotes an argument for a POSIX shell: whatever it holds, it stays one word.
+/// Quotes an argument for a POSIX shell: any content stays one word.
 pub fn quote_word(text: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./=:,@%+".contains(&byte);
     match !text.is_empty() && text.bytes().all(is_plain) {

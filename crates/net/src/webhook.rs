@@ -1,6 +1,6 @@
 //! The webhooks' sender: Standard Webhooks 1.0, at least once and in order.
 //!
-//! Each webhook has a task and a connection of its own, so that a slow receiver delays nobody else. The
+//! Each webhook has a task and a connection of its own, so that a slow receiver delays no other. The
 //! daemon holds the cursor; it is moved after a 2xx, in small steps, and never ahead of what was sent.
 
 use std::collections::HashMap;
@@ -196,7 +196,7 @@ struct WebhookSender {
 enum BatchEnd {
     /// All of it was sent.
     Sent,
-    /// Nothing is sent before that has passed, unless somebody asks for it.
+    /// Nothing is sent before that has passed, unless a retry is requested.
     Pause(Duration),
 }
 
@@ -208,7 +208,7 @@ impl WebhookSender {
             let asking = self.daemon.get::<WebhookBatch>(&path, BATCH_WAIT);
             let batch = tokio::select! {
                 batch = asking => batch,
-                // Somebody asked for a retry, which is a new batch.
+                // A retry was requested, which is a new batch.
                 () = self.changed.notified() => continue,
             };
             let end = match batch {
@@ -290,7 +290,7 @@ impl WebhookSender {
                 }
                 continue;
             }
-            // The cursor stands at the event before, whatever was not wanted between.
+            // The cursor stands at the event before, past the unwanted ones between.
             if unreported > 0 {
                 self.report_delivered(event.cursor - 1, unreported).await;
                 unreported = 0;

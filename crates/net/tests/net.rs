@@ -3,11 +3,16 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test that cannot go on has failed")]
 
 mod net {
+    mod docs;
+    mod faults;
     mod fleet;
     mod fleet_kit;
     mod isolation;
     mod kit;
     mod orders;
     mod records;
+    mod ssh;
+    mod terminals;
+    mod watch;
     mod webhooks;
 }

@@ -378,3 +378,58 @@ fn row_17_the_doctor_sees_a_bucket_that_is_less_strict_than_it_must_be() {
     let told = fleet_run(&hub.home, &["fleet", "doctor"]).exits(1);
     assert!(told.stdout.contains("allow_rollup_hdrs"), "{}", told.stdout);
 }
+
+#[test]
+fn row_56_what_the_hub_does_not_keep_is_asked_for() {
+    let hub = TestHub::start(&["--plain"]);
+    let (server, laptop) = (hub.join("server", "none"), hub.join("laptop", "read"));
+    let id = "0199f2aa-1111-7222-8333-444455556666";
+    let line = |kind: &str, text: &str| {
+        serde_json::json!({
+            "type": kind, "sessionId": id, "timestamp": "2026-10-01T08:00:00.000Z", "cwd": "/tmp",
+            "uuid": text, "parentUuid": null, "version": "2.1.0",
+            "message": { "role": kind, "content": [{ "type": "text", "text": text }] },
+        })
+        .to_string()
+    };
+    let text = format!("{}\n{}\n", line("user", "hello"), line("assistant", "hello too"));
+    let file = server.write(format!(".claude/projects/-tmp/{id}.jsonl"), text);
+    let old = Command::new("touch").args(["-d", "2026-10-01"]).arg(&file).status();
+    assert!(old.unwrap().success());
+    let _daemon = start_member(&server);
+    hub.wait_for_state("server", "reachable");
+    super::fleet_kit::wait_for_link(&server);
+    let ids = |words: &[&str]| {
+        let listed = fleet_run(&laptop, words).result();
+        let sessions = listed["sessions"].as_array().unwrap().clone();
+        sessions
+            .iter()
+            .filter(|one| one["member"]["name"] == "server")
+            .map(|one| one["id"].clone())
+            .collect::<Vec<_>>()
+    };
+    wait_until("the member's counts", || {
+        hub.member("server").filter(|one| one["counts"]["ended"] == 1)
+    });
+    assert_eq!(ids(&["--json", "ls", "--fleet", "-a"]), Vec::<Value>::new(), "too old for the hub");
+    assert_eq!(ids(&["--json", "ls", "--host", "server", "-a"]), [id]);
+    let listed = fleet_run(&laptop, &["--json", "ls", "--host", "server", "-a"]).exits(0);
+    assert_eq!(listed.result()["incomplete"], serde_json::json!([]));
+}
+
+#[test]
+fn a_member_that_starts_again_never_seems_to_have_no_sessions() {
+    let hub = TestHub::start(&["--plain"]);
+    let (server, laptop) = (hub.join("server", "none"), hub.join("laptop", "read"));
+    let daemon = start_member(&server);
+    let _terminal = LiveTerminal::start(&server);
+    wait_until("the server's terminal", || session_of(&listed(&laptop).1, "server"));
+    daemon.kill();
+    let _daemon = start_member(&server);
+    wait_until("the terminal of the new run", || {
+        let (_, result) = listed(&laptop);
+        let found = session_of(&result, "server");
+        assert!(found.is_some(), "nobody said that it is gone: {result}");
+        found.filter(|one| one["status"] == "running" && one.get("superseded").is_none())
+    });
+}

@@ -3,6 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use base64::Engine;
+use net::fleet_files::{FleetDir, LINK_SEED, MemberFile, SEAL_SEED};
+use net::nats::{HubConnection, HubLogin, connect_hub};
+use net::record::{InventoryPage, compress_page, read_certificate, read_lease};
+use net::seal::{SealKind, seal_record};
 use serde_json::Value;
 use testkit::home::TempHome;
 use testkit::run::{Ran, ran};
@@ -12,20 +17,24 @@ use super::kit::{TestDaemon, ostler, wait_until};
 /// The directory of a `nats-server` that will do: PATH's, else the pinned wheel. Without one the suite fails.
 pub(crate) fn engine_directory() -> PathBuf {
     let path = std::env::var_os("PATH").unwrap();
-    let found = std::env::split_paths(&path).find(|one| is_engine(&one.join("nats-server")));
+    let tools =
+        Path::new(env!("CARGO_BIN_EXE_ostler-net")).ancestors().nth(2).unwrap().join("tools");
+    find_engine_in(&path, &tools, Command::new("pip3"))
+}
+
+fn find_engine_in(path: &std::ffi::OsStr, tools: &Path, mut installer: Command) -> PathBuf {
+    let found = std::env::split_paths(path).find(|one| is_engine(&one.join("nats-server")));
     if let Some(directory) = found {
         return directory;
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let tools =
-        Path::new(env!("CARGO_BIN_EXE_ostler-net")).ancestors().nth(2).unwrap().join("tools");
     if !is_engine(&tools.join("bin/nats-server")) {
-        let installed = Command::new("pip3")
+        let installed = installer
             .args(["install", "--quiet", "--no-deps", "--only-binary", ":all:", "--require-hashes"])
             .arg("--requirement")
             .arg(root.join("crates/net/requirements-engine.txt"))
             .arg("--target")
-            .arg(&tools)
+            .arg(tools)
             .status();
         assert!(
             installed.is_ok_and(|status| status.success()),
@@ -34,6 +43,20 @@ pub(crate) fn engine_directory() -> PathBuf {
     }
     assert!(is_engine(&tools.join("bin/nats-server")));
     tools.join("bin")
+}
+
+#[test]
+fn row_2_without_an_engine_the_suite_fails_and_nothing_is_skipped() {
+    let home = TempHome::new();
+    let old = home.directory("old");
+    let program = home.write("old/nats-server", "#!/bin/sh\necho 'nats-server: v2.10.27'\n");
+    std::fs::set_permissions(program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let tried = std::panic::catch_unwind(|| {
+        find_engine_in(old.as_os_str(), &home.join("tools"), Command::new("false"))
+    });
+    let why = tried.expect_err("an engine that is too old is none");
+    let why = why.downcast_ref::<&str>().copied().unwrap_or("");
+    assert!(why.contains("need nats-server"), "{why}");
 }
 
 fn is_engine(path: &Path) -> bool {
@@ -76,16 +99,25 @@ impl TestHub {
         hub
     }
 
+    /// A hub that was made and does not run yet.
+    pub(crate) fn of(home: TempHome) -> Self {
+        Self { home, engine: None }
+    }
+
     /// Runs the engine, or runs it again.
     pub(crate) fn run_engine(&mut self) {
-        let mut command = with_engine(ostler(&self.home));
-        let engine = command.args(["fleet", "hub"]).stderr(Stdio::null()).spawn().unwrap();
-        self.engine = Some(engine);
+        self.spawn_engine(with_engine(ostler(&self.home)));
         let home = &self.home;
         wait_until("a hub that answers", || {
             let status = fleet_run(home, &["--json", "fleet", "status"]);
             Some(()).filter(|()| status.stdout.contains("\"reachable\": true"))
         });
+    }
+
+    /// Runs the engine by a command of one's own, and waits for nothing.
+    pub(crate) fn spawn_engine(&mut self, mut command: Command) {
+        let engine = command.args(["fleet", "hub"]).stderr(Stdio::null()).spawn().unwrap();
+        self.engine = Some(engine);
     }
 
     /// `kill -9`.
@@ -106,13 +138,22 @@ impl TestHub {
 
     /// A home that has joined; its daemon does not run yet.
     pub(crate) fn join(&self, name: &str, level: &str) -> TempHome {
+        self.join_by(name, level, fleet_run)
+    }
+
+    /// The same, with the hub's own commands run in another way.
+    pub(crate) fn join_by(
+        &self,
+        name: &str,
+        level: &str,
+        run: impl Fn(&TempHome, &[&str]) -> Ran,
+    ) -> TempHome {
         let home = TempHome::new();
         home.write(".config/ostler/config.toml", "[fleet]\nrenew = \"1s\"\nlook = \"1s\"\n");
         let words = ["--json", "fleet", "join", "--name", name, "--level", level];
         let asked = fleet_run(&home, &words).exits(0).result();
         let request = asked["request"].as_str().unwrap();
-        let admitted =
-            fleet_run(&self.home, &["--json", "fleet", "admit", request]).exits(0).result();
+        let admitted = run(&self.home, &["--json", "fleet", "admit", request]).exits(0).result();
         let answer = admitted["answer"].as_str().unwrap();
         fleet_run(&home, &["--json", "fleet", "join", answer]).exits(0);
         home
@@ -176,4 +217,81 @@ pub(crate) fn link_state(home: &TempHome) -> String {
         std::fs::read(home.join(".local/state/ostler/fleet/link.json")).unwrap_or_default();
     let report: Value = serde_json::from_slice(&report).unwrap_or_default();
     report["state"].as_str().unwrap_or("").to_owned()
+}
+
+/// The fleet's files of a home, and what it is as a member.
+pub(crate) fn member_of(home: &TempHome) -> (FleetDir, MemberFile) {
+    let dir = FleetDir::open(&home.join(".local/state/ostler"), "fleet").unwrap().unwrap();
+    let file = dir.read_json("member.json").unwrap().unwrap();
+    (dir, file)
+}
+
+/// Connects with a member's own key, beside its link. A member has two connections, and one that ended may still
+/// be counted.
+async fn connect_as_member(home: &TempHome) -> (HubConnection, FleetDir, MemberFile) {
+    let (dir, file) = member_of(home);
+    let key = dir.need_key(LINK_SEED).unwrap();
+    let begun = std::time::Instant::now();
+    loop {
+        let login = HubLogin {
+            url: &file.url,
+            ca: file.ca.as_deref(),
+            key: &key,
+            inbox: &file.id,
+            timeout: std::time::Duration::from_secs(5),
+            stays: false,
+        };
+        match connect_hub(&login).await {
+            Ok(hub) => return (hub, dir, file),
+            Err(error) => assert!(begun.elapsed() < super::kit::PATIENCE, "{error}"),
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+}
+
+fn block_on<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
+}
+
+/// Puts a record with a member's own key, without asking what is there.
+pub(crate) fn put_as_member(home: &TempHome, subject: &str, record: Vec<u8>) {
+    block_on(async {
+        let (mut hub, ..) = connect_as_member(home).await;
+        hub.put_record(subject, None, record).await.unwrap();
+    });
+}
+
+/// Says something again and again to whoever watches a member.
+pub(crate) fn say_as_member(home: &TempHome, what: &str, bytes: &[u8], times: usize) {
+    block_on(async {
+        let (hub, _, file) = connect_as_member(home).await;
+        for _ in 0..times {
+            let subject = format!("ostler.v1.out.{}.{what}", file.id);
+            hub.client.publish(subject, bytes.to_vec().into()).await.unwrap();
+        }
+        hub.client.flush().await.unwrap();
+    });
+}
+
+/// Publishes a page as a member does, with its valid seal, and whatever in it.
+pub(crate) fn publish_page(home: &TempHome, name: &str, rev: u64, sessions: &[Value]) {
+    block_on(async {
+        let (mut hub, dir, file) = connect_as_member(home).await;
+        let sealed = base64::engine::general_purpose::STANDARD.decode(&file.certificate).unwrap();
+        let certificate = read_certificate(&file.root, &file.id, &sealed).unwrap();
+        let answer = hub.ask("ostler.v1.own.lease", Default::default(), "".into()).await.unwrap();
+        let lease = read_lease(&certificate, &answer.payload);
+        let page = InventoryPage {
+            v: 1,
+            member: file.id.clone(),
+            incarnation: lease.map_or("i1".to_owned(), |lease| lease.incarnation),
+            rev,
+            page: name.to_owned(),
+            sent_at: sys::clock::now(),
+            sessions: sessions.iter().map(|one| one.as_object().unwrap().clone()).collect(),
+        };
+        let body = compress_page(&page).unwrap();
+        let sealed = seal_record(&dir.need_key(SEAL_SEED).unwrap(), SealKind::Page, &body).unwrap();
+        hub.put_record(&format!("$KV.inv.{}.{name}", file.id), None, sealed).await.unwrap();
+    });
 }

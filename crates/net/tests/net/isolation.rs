@@ -242,16 +242,65 @@ fn row_12_a_message_id_of_another_drops_nothing_unnoticed() {
         let me = siege.attacker.file.id.clone();
         let mut member = siege.attacker.as_member().await;
         let subject = page(&me);
+        let mut answers = Vec::new();
         for payload in ["one", "two"] {
             let sent = member.ask(&subject, headers("Nats-Msg-Id", "same"), payload.into()).await;
-            sent.unwrap();
+            answers.push(net::nats::read_put_answer(&sent.unwrap().payload));
         }
+        assert!(answers[0].is_ok(), "{answers:?}");
+        assert!(
+            matches!(&answers[1], Err(PutError::Hub(HubError::Refused(why))) if why.contains("duplicate")),
+            "what was acknowledged and not stored is an error: {answers:?}"
+        );
         // Ours never sends one, so that nobody's window concerns it.
         member.put_record(&subject, None, b"three".to_vec()).await.unwrap();
         let mut admin = siege.admin;
         let found =
             admin.read_records("$JS.API.DIRECT.GET.KV_inv", &subject, Duration::from_secs(5)).await;
         assert_eq!(found.unwrap()[0].bytes, Bytes::from_static(b"three"));
+    });
+}
+
+/// What the engine refuses of a connection, if it does so soon.
+async fn next_refusal(connection: &mut HubConnection) -> Option<String> {
+    let refusal = async {
+        loop {
+            let event = connection.events.recv().await?;
+            if let Some(text) = net::nats::violation_in(&event) {
+                return Some(text);
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(2), refusal).await.ok().flatten()
+}
+
+#[test]
+fn row_15_an_answer_that_nobody_asked_for_and_a_second_one_are_refused() {
+    run(async {
+        let siege = Siege::lay().await;
+        let me = siege.attacker.file.id.clone();
+        let mut member = siege.attacker.as_member().await;
+        let operator = siege.attacker.as_operator().await;
+        for subject in ["_INBOX.attacker.x", "_INBOX.victim.x", "_R_.x"] {
+            member.client.publish(subject, "unasked".into()).await.unwrap();
+            let refused = next_refusal(&mut member).await;
+            assert!(refused.is_some(), "{subject}: an unasked answer is not refused");
+        }
+        let mut asks = member.client.subscribe(format!("ostler.v1.ask.{me}.>")).await.unwrap();
+        member.client.flush().await.unwrap();
+        let subject = format!("ostler.v1.ask.{me}.read.attacker.show");
+        let asking = operator.client.request(subject, "ask".into());
+        let answering = async {
+            let ask = asks.next().await.unwrap();
+            let back = ask.reply.unwrap();
+            for answer in ["first", "second"] {
+                member.client.publish(back.clone(), answer.into()).await.unwrap();
+            }
+            next_refusal(&mut member).await
+        };
+        let (answer, refused) = tokio::join!(asking, answering);
+        assert_eq!(answer.unwrap().payload, Bytes::from_static(b"first"));
+        assert!(refused.is_some(), "a second answer is not refused");
     });
 }
 

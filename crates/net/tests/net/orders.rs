@@ -9,7 +9,8 @@ use testkit::pause::Pauses;
 use testkit::run::{Ran, ran};
 
 use super::fleet_kit::{
-    TestHub, fleet_run, link_pid, signal_process, start_member, wait_for_link, with_engine,
+    TestHub, fleet_run, link_pid, publish_page, signal_process, start_member, wait_for_link,
+    with_engine,
 };
 use super::kit::{TestDaemon, ostler, wait_until};
 
@@ -121,6 +122,13 @@ fn row_59_each_answer_equals_the_local_commands() {
         &["trash", "ls"],
         &["snapshot", &id],
         &["gc"],
+        &["logs", &id],
+        &["peek", &id],
+        &["search", "no-such-word"],
+        &["usage"],
+        &["access", "list"],
+        &["outcome", "01KABCDEFGHJKMNPQRSTVWXYZ0"],
+        &["wait", &id, "--idle-ms", "10"],
     ];
     for line in lines {
         let with_json: Vec<&str> = ["--json"].iter().chain(*line).copied().collect();
@@ -224,10 +232,21 @@ fn rows_67_and_70_a_collection_from_afar_is_bound_to_its_plan_and_can_be_undone(
 }
 
 #[test]
-fn row_68_a_live_session_stays_whatever_is_ordered() {
+fn row_68_a_live_session_stays_whatever_is_ordered_and_whatever_the_hub_shows() {
     let pair = Pair::with("reap");
     let made = fleet_run(&pair.server, &["--json", "create", "--name", "build", "--", "cat"]);
-    made.exits(0);
+    let id = made.exits(0).result()["sessionId"].as_str().unwrap().to_owned();
+    // The hub's record says that it is over, with a valid seal.
+    let dead = json!({
+        "id": id, "agent": "terminal", "status": "exited", "endedAt": "2026-01-01T00:00:00.000Z",
+        "liveness": {"state": "dead", "reason": "forged", "source": "process", "certainty": "proven"}
+    });
+    wait_until("the forged page", || {
+        publish_page(&pair.server, "active.0", u64::MAX, std::slice::from_ref(&dead));
+        let seen = fleet_run(&pair.laptop, &["--json", "ls", "--fleet"]).result();
+        let sessions = seen["sessions"].as_array().unwrap().clone();
+        sessions.into_iter().find(|one| one["id"] == id.as_str() && one["status"] == "exited")
+    });
     pair.leave_something_to_collect();
     let done = fleet_run(&pair.laptop, &pair.collect()).exits(0).result();
     assert_eq!(done["count"], 1, "{done}");
@@ -235,25 +254,50 @@ fn row_68_a_live_session_stays_whatever_is_ordered() {
     pair.order(&["destroy", "build"]).exits(0);
 }
 
-#[test]
-fn row_64_an_answer_that_is_lost_is_not_known_and_the_outcome_tells() {
-    let mut pair = Pair::with("reap");
-    pair.leave_something_to_collect();
+/// Has the laptop collect on the server; the work is done, and the hub is killed before the answer is sent.
+/// What the laptop was told, and the order's id.
+fn lose_answer(pair: &mut Pair) -> (Value, String) {
     pair.pauses.arm("fleet.order.done");
     let mut command = with_engine(ostler(&pair.laptop));
     command.args(pair.collect()).stdout(Stdio::piped());
     let child = command.spawn().unwrap();
     pair.pauses.wait("fleet.order.done");
-    // The work is done; whoever was to say so is gone.
-    signal_process(link_pid(pair.daemon()), "-KILL");
     cut_operator(&pair.hub);
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(14), "{}", String::from_utf8_lossy(&output.stdout));
     let said: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let hint = said["error"]["hint"].as_str().unwrap();
     let id = order_in(&pair.server)["id"].as_str().unwrap().to_owned();
-    assert!(hint.contains(&format!("--host server outcome {id}")), "{hint}");
     assert_eq!(pair.plan(&pair.server, &[])["count"], 0, "it was done");
+    (said, id)
+}
+
+#[test]
+fn row_64_an_answer_that_is_lost_is_not_known_and_the_outcome_tells() {
+    let mut pair = Pair::with("reap");
+    pair.leave_something_to_collect();
+    let (said, id) = lose_answer(&mut pair);
+    assert_eq!(said["error"]["code"], "MAY_HAVE_APPLIED");
+    let hint = said["error"]["hint"].as_str().unwrap();
+    assert!(hint.contains(&format!("--host server outcome {id}")), "{hint}");
+    // The member goes on, and notes the end of what nobody heard.
+    pair.pauses.release("fleet.order.done");
+    pair.hub.run_engine();
+    let outcome = wait_until("the outcome", || {
+        let told = pair.order(&["--json", "outcome", &id]);
+        Some(told).filter(|told| told.code == 0).map(|told| told.result())
+    });
+    assert_eq!(outcome["state"], "applied", "{outcome}");
+    let receipt = outcome["order"]["receipt"].as_str().unwrap();
+    pair.order(&["undo", receipt]).exits(0);
+}
+
+#[test]
+fn row_64_a_member_that_died_with_the_answer_says_that_it_does_not_know() {
+    let mut pair = Pair::with("reap");
+    pair.leave_something_to_collect();
+    let (_, id) = lose_answer(&mut pair);
+    // The work is done; whoever was to say so is gone.
+    signal_process(link_pid(pair.daemon()), "-KILL");
     pair.hub.run_engine();
     pair.daemon = None;
     pair.start_server();
@@ -386,8 +430,61 @@ fn row_65_killed_between_journal_and_work_is_said_and_not_tried_again() {
     assert_eq!(outcome["state"], "not-applied");
 }
 
+/// A collection that the laptop orders and holds at a named point.
+fn order_held_at(pair: &Pair, point: &str) -> (std::process::Child, Pauses) {
+    let pauses = Pauses::new();
+    pauses.arm(point);
+    let mut command = with_engine(ostler(&pair.laptop));
+    pauses.apply(&mut command);
+    let child = command.args(pair.collect()).stdout(Stdio::piped()).spawn().unwrap();
+    pauses.wait(point);
+    (child, pauses)
+}
+
 #[test]
-fn row_42_an_order_that_comes_late_is_refused() {
+fn row_42_what_is_asked_while_the_hub_hangs_grants_nothing_to_anybody() {
+    let pair = Pair::with("reap");
+    pair.leave_something_to_collect();
+    let (child, pauses) = order_held_at(&pair, "fleet.order.ready");
+    pair.hub.signal_engine("-STOP");
+    pauses.release("fleet.order.ready");
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(6), "{}", String::from_utf8_lossy(&output.stdout));
+    // Now it arrives, and whoever asked has given up.
+    pair.hub.signal_engine("-CONT");
+    pair.hub.wait_for_state("server", "reachable");
+    wait_until("a member that answers", || {
+        Some(()).filter(|()| pair.order(&["adapters"]).code == 0)
+    });
+    assert_eq!(pair.plan(&pair.server, &[])["count"], 1, "nothing was done late");
+}
+
+#[test]
+fn row_42_an_order_that_arrives_late_is_refused() {
+    let late = Pair::with("reap");
+    late.leave_something_to_collect();
+    let hung = Pair::with("reap");
+    hung.leave_something_to_collect();
+    let (late_child, late_pauses) = order_held_at(&late, "fleet.order.granted");
+    let (hung_child, hung_pauses) = order_held_at(&hung, "fleet.order.granted");
+    hung.hub.signal_engine("-STOP");
+    hung_pauses.release("fleet.order.granted");
+    // Longer than a grant lasts by the member's own clock.
+    std::thread::sleep(Duration::from_secs(32));
+    late_pauses.release("fleet.order.granted");
+    hung.hub.signal_engine("-CONT");
+    let output = late_child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(13), "{}", String::from_utf8_lossy(&output.stdout));
+    assert_eq!(late.plan(&late.server, &[])["count"], 1, "nothing was done late");
+    // Links may have given the hub up in the meantime: then the order reached nobody, or its answer did
+    // not come. It is never told as done.
+    let output = hung_child.wait_with_output().unwrap();
+    assert_ne!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stdout));
+    assert_eq!(hung.plan(&hung.server, &[])["count"], 1, "nothing was done late");
+}
+
+#[test]
+fn row_42_a_member_that_hangs_is_not_waited_for_and_does_nothing_later() {
     let pair = Pair::with("reap");
     pair.leave_something_to_collect();
     let link = link_pid(pair.daemon());

@@ -12,16 +12,16 @@ use nkeys::KeyPair;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-const NOW: i64 = 1_795_000_000_000;
+pub(super) const NOW: i64 = 1_795_000_000_000;
 
 /// A fleet's root and two members, as the hub stores them.
-struct Forge {
-    root: KeyPair,
+pub(super) struct Forge {
+    pub(super) root: KeyPair,
     members: Vec<(KeyPair, MemberCertificate)>,
 }
 
 impl Forge {
-    fn new(names: &[&str]) -> Self {
+    pub(super) fn new(names: &[&str]) -> Self {
         let member = |name: &&str| {
             let key = KeyPair::new_user();
             let seal = key.public_key();
@@ -40,11 +40,11 @@ impl Forge {
         Self { root: KeyPair::new_user(), members: names.iter().map(member).collect() }
     }
 
-    fn id(&self, at: usize) -> &str {
+    pub(super) fn id(&self, at: usize) -> &str {
         &self.members[at].1.id
     }
 
-    fn lease(&self, at: usize) -> MemberLease {
+    pub(super) fn lease(&self, at: usize) -> MemberLease {
         MemberLease {
             v: 1,
             member: self.id(at).to_owned(),
@@ -68,7 +68,7 @@ impl Forge {
         }
     }
 
-    fn page(&self, at: usize, name: &str) -> InventoryPage {
+    pub(super) fn page(&self, at: usize, name: &str) -> InventoryPage {
         let session = json!({
             "id": "s1", "agent": "codex", "status": "running", "activity": "working", "lookedMs": 0,
             "liveness": {"state": "alive", "reason": "x", "source": "process", "certainty": "proven"}
@@ -93,20 +93,20 @@ impl Forge {
         seal_record(&self.members[at].0, kind, body).unwrap()
     }
 
-    fn put_lease(&self, at: usize, lease: &MemberLease, age_ms: i64) -> StoredRecord {
+    pub(super) fn put_lease(&self, at: usize, lease: &MemberLease, age_ms: i64) -> StoredRecord {
         let body = serde_json::to_vec(lease).unwrap();
         let subject = format!("$KV.lease.{}", self.id(at));
         Self::stored(subject, age_ms, self.sealed(at, SealKind::Lease, &body))
     }
 
-    fn put_page(&self, at: usize, page: &InventoryPage) -> StoredRecord {
+    pub(super) fn put_page(&self, at: usize, page: &InventoryPage) -> StoredRecord {
         let body = compress_page(page).unwrap();
         let subject = format!("$KV.inv.{}.{}", self.id(at), page.page);
         Self::stored(subject, 0, self.sealed(at, SealKind::Page, &body))
     }
 
     /// Everybody well.
-    fn records(&self) -> HubRecords {
+    pub(super) fn records(&self) -> HubRecords {
         let meta = self.members.iter().map(|(_, certificate)| {
             let body = serde_json::to_vec(certificate).unwrap();
             let sealed = seal_record(&self.root, SealKind::Certificate, &body).unwrap();
@@ -336,5 +336,92 @@ proptest! {
         records.leases[0].bytes = bytes.clone().into();
         let picture = forge.merge(&records);
         prop_assert_eq!(picture.members[1].state, MemberState::Reachable);
+    }
+}
+
+/// The records of the first release, as they were written.
+const FIRST_RELEASE: [(&str, &str); 4] = [
+    ("lease", include_str!("../fixtures/records-0.1/lease.json")),
+    ("page", include_str!("../fixtures/records-0.1/page.json")),
+    ("certificate", include_str!("../fixtures/records-0.1/certificate.json")),
+    ("operators", include_str!("../fixtures/records-0.1/operators.json")),
+];
+
+/// Every path of a value with the type of what is there.
+fn shape_of(value: &Value, path: &str, found: &mut std::collections::BTreeSet<String>) {
+    let kind = match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    };
+    found.insert(format!("{path}: {kind}"));
+    match value {
+        Value::Object(fields) => fields
+            .iter()
+            .for_each(|(name, value)| shape_of(value, &format!("{path}/{name}"), found)),
+        Value::Array(values) => {
+            values.iter().for_each(|one| shape_of(one, &format!("{path}/*"), found))
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn row_54_records_of_the_first_release_are_read_and_ours_have_every_field_of_theirs() {
+    let forge = Forge::new(&["a"]);
+    let own = |kind: &str| match kind {
+        "lease" => serde_json::to_value(forge.lease(0)).unwrap(),
+        "page" => serde_json::to_value(forge.page(0, "active.0")).unwrap(),
+        "certificate" => serde_json::to_value(&forge.members[0].1).unwrap(),
+        _ => serde_json::to_value(net::record::OperatorList {
+            v: 1,
+            version: 7,
+            operators: vec![net::record::FleetOperator {
+                name: "ada".to_owned(),
+                seal: "U".to_owned(),
+                link: "U".to_owned(),
+                level: model::wire::FleetLevel::Read,
+                not_after: None,
+            }],
+        })
+        .unwrap(),
+    };
+    for (kind, text) in FIRST_RELEASE {
+        let filled = text.replace("@id", forge.id(0)).replace("@seal", &forge.members[0].1.seal);
+        let theirs: Value = serde_json::from_str(&filled).unwrap();
+        let (mut old, mut new) = Default::default();
+        shape_of(&theirs, "", &mut old);
+        shape_of(&own(kind), "", &mut new);
+        let lost: Vec<_> = old.difference(&new).collect();
+        assert!(lost.is_empty(), "{kind}: an older reader misses {lost:?}");
+        // Theirs, and one of a newer minor version with a field more, are understood.
+        let mut newer = theirs.clone();
+        newer["somethingNew"] = json!({"deep": [1]});
+        for body in [theirs, newer] {
+            let body = serde_json::to_vec(&body).unwrap();
+            let mut records = forge.records();
+            match kind {
+                "lease" => records.leases[0].bytes = forge.sealed(0, SealKind::Lease, &body).into(),
+                "page" => {
+                    let packed = zstd::encode_all(body.as_slice(), 3).unwrap();
+                    records.pages[0].bytes = forge.sealed(0, SealKind::Page, &packed).into();
+                }
+                "certificate" => {
+                    let sealed = seal_record(&forge.root, SealKind::Certificate, &body).unwrap();
+                    records.meta[0].bytes = sealed.into();
+                }
+                _ => {
+                    let sealed = seal_record(&forge.root, SealKind::Operators, &body).unwrap();
+                    let root = forge.root.public_key();
+                    assert_eq!(net::record::read_operators(&root, &sealed).unwrap().version, 7);
+                }
+            }
+            let picture = forge.merge(&records);
+            assert_eq!(states(&picture), [MemberState::Reachable], "{kind}: {picture:?}");
+            assert_eq!(picture.sessions.len(), 1, "{kind}");
+        }
     }
 }

@@ -1,0 +1,345 @@
+//! Faults around a fleet: a network that swallows everything, kills at every named point, strangers who write where
+//! they may not, certificates that are over.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use testkit::home::TempHome;
+use testkit::pause::Pauses;
+use testkit::run::{Ran, ran};
+
+use super::fleet_kit::{
+    TestHub, fleet_run, member_of, publish_page, put_as_member, signal_process, start_member,
+    wait_for_link, with_engine,
+};
+use super::kit::{TestDaemon, ostler, wait_until};
+
+/// A command in the network of another process, or in namespaces of its own.
+fn wrapped(command: &Command, wrapper: &[&str]) -> Command {
+    let mut outer = Command::new(wrapper[0]);
+    outer.args(&wrapper[1..]).arg(command.get_program()).args(command.get_args()).env_clear();
+    let set = command.get_envs().filter_map(|(name, value)| Some((name, value?)));
+    outer.envs(set).current_dir(command.get_current_dir().unwrap_or(Path::new("/")));
+    outer.stdin(Stdio::null());
+    outer
+}
+
+/// Two networks of their own, with one cable between them.
+pub(super) struct Cable {
+    ends: [Child; 2],
+}
+
+pub(super) const HUB_ADDRESS: &str = "10.99.0.1";
+const MEMBER_ADDRESS: &str = "10.99.0.2";
+
+impl Cable {
+    pub(super) fn lay() -> Self {
+        let holder = || {
+            let mut command = Command::new("unshare");
+            command.args(["--net", "sleep", "infinity"]).stdin(Stdio::null()).spawn().unwrap()
+        };
+        let cable = Self { ends: [holder(), holder()] };
+        let own = std::fs::read_link("/proc/self/ns/net").unwrap();
+        for end in &cable.ends {
+            wait_until("a network of its own", || {
+                let network = std::fs::read_link(format!("/proc/{}/ns/net", end.id())).ok()?;
+                Some(()).filter(|()| network != own)
+            });
+        }
+        let peer = cable.ends[1].id().to_string();
+        cable.ip(
+            0,
+            &["link", "add", "cable", "type", "veth", "peer", "name", "cable", "netns", &peer],
+        );
+        for (end, address) in [(0, HUB_ADDRESS), (1, MEMBER_ADDRESS)] {
+            cable.ip(end, &["addr", "add", &format!("{address}/24"), "dev", "cable"]);
+            cable.ip(end, &["link", "set", "lo", "up"]);
+            cable.ip(end, &["link", "set", "cable", "up"]);
+        }
+        cable
+    }
+
+    fn wrapper(&self, end: usize) -> [String; 5] {
+        let pid = self.ends[end].id().to_string();
+        ["nsenter", "--net", "--target", &pid, "--"].map(str::to_owned)
+    }
+
+    pub(super) fn inside(&self, end: usize, command: &Command) -> Command {
+        let wrapper = self.wrapper(end);
+        let wrapper: Vec<&str> = wrapper.iter().map(String::as_str).collect();
+        wrapped(command, &wrapper)
+    }
+
+    fn ip(&self, end: usize, words: &[&str]) {
+        let mut command = Command::new("ip");
+        let ran =
+            ran(self.inside(end, command.args(words)).env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"));
+        assert_eq!(ran.code, 0, "ip {words:?}: {}", ran.stderr);
+    }
+
+    /// Frames go to an address that nobody has: nothing arrives, and nobody is told.
+    fn swallow(&self) {
+        for (end, other) in [(0, MEMBER_ADDRESS), (1, HUB_ADDRESS)] {
+            let nobody = ["lladdr", "02:00:00:00:00:99", "nud", "permanent", "dev", "cable"];
+            self.ip(end, &[&["neigh", "replace", other][..], &nobody].concat());
+        }
+    }
+
+    fn heal(&self) {
+        for (end, other) in [(0, MEMBER_ADDRESS), (1, HUB_ADDRESS)] {
+            self.ip(end, &["neigh", "del", other, "dev", "cable"]);
+        }
+    }
+}
+
+impl Drop for Cable {
+    fn drop(&mut self) {
+        for end in &mut self.ends {
+            let _ = end.kill();
+            let _ = end.wait();
+        }
+    }
+}
+
+#[test]
+#[ignore = "not seen to pass yet on a machine that is not overloaded"]
+fn row_43_a_member_behind_a_black_hole_is_unreachable_and_comes_back() {
+    let cable = Cable::lay();
+    let at_hub = |home: &TempHome, words: &[&str]| -> Ran {
+        ran(&mut cable.inside(0, with_engine(ostler(home)).args(words)))
+    };
+    let home = TempHome::new();
+    let listen = format!("{HUB_ADDRESS}:4222");
+    at_hub(&home, &["--json", "fleet", "init", "--listen", &listen]).exits(0);
+    let mut hub = TestHub::of(home);
+    hub.spawn_engine(cable.inside(0, &with_engine(ostler(&hub.home))));
+    let status = |name: &str| -> Option<Value> {
+        let told = at_hub(&hub.home, &["--json", "fleet", "status"]).result();
+        let members = told["members"].as_array().unwrap().clone();
+        members.into_iter().find(|one| one["name"] == name)
+    };
+    wait_until("a hub", || {
+        let told = at_hub(&hub.home, &["--json", "fleet", "status"]);
+        Some(()).filter(|()| told.stdout.contains("\"reachable\": true"))
+    });
+    let (server, laptop) =
+        (hub.join_by("server", "none", at_hub), hub.join_by("laptop", "reap", at_hub));
+    let _daemon = TestDaemon::with(cable.inside(1, &with_engine(ostler(&server))));
+    let is = |state: &'static str| move |one: Value| Some(one).filter(|one| one["state"] == state);
+    wait_until("the server", || status("server").and_then(is("reachable")));
+    wait_for_link(&server);
+    wait_until("a member that answers", || {
+        Some(()).filter(|()| at_hub(&laptop, &["--host", "server", "adapters"]).code == 0)
+    });
+    cable.swallow();
+    // Its lease is still good: it is asked, and nothing comes back.
+    let begun = Instant::now();
+    let late = at_hub(&laptop, &["--host", "server", "destroy", "nothing"]);
+    assert!(matches!(late.code, 6 | 13), "{late:?}");
+    assert!(begun.elapsed() < Duration::from_secs(25), "{:?}", begun.elapsed());
+    let member = wait_until("silence", || status("server").and_then(is("unreachable")));
+    assert_eq!(member["since"], member["lastSeenAt"]);
+    // Now it is known before anything is sent.
+    let begun = Instant::now();
+    let told = at_hub(&laptop, &["--host", "server", "adapters"]).exits(6);
+    assert!(told.stderr.contains("nothing was sent"), "{}", told.stderr);
+    assert!(begun.elapsed() < Duration::from_secs(4));
+    // On its own machine nobody waits for the hub.
+    let begun = Instant::now();
+    ran(&mut cable.inside(1, ostler(&server).arg("ls"))).exits(0);
+    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+    cable.heal();
+    let begun = Instant::now();
+    wait_until("the server again", || status("server").and_then(is("reachable")));
+    println!("reachable {:?} after it healed", begun.elapsed());
+    wait_until("an answer", || {
+        Some(()).filter(|()| at_hub(&laptop, &["--host", "server", "adapters"]).code == 0)
+    });
+}
+
+/// Runs a command until it stops at a point, and kills it and its helper there.
+fn kill_at(home: &TempHome, words: &[&str], point: &str) {
+    let pauses = Pauses::new();
+    pauses.arm(point);
+    let mut command = with_engine(ostler(home));
+    pauses.apply(&mut command);
+    let mut child =
+        command.args(words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    pauses.wait(point);
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", child.id())).unwrap();
+    let helpers: String = tasks
+        .filter_map(|one| std::fs::read_to_string(one.ok()?.path().join("children")).ok())
+        .collect();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    for helper in helpers.split_whitespace() {
+        signal_process(helper.parse().unwrap(), "-KILL");
+    }
+}
+
+#[test]
+fn row_27_whatever_is_killed_while_it_joins_or_admits_can_be_done_again() {
+    let hub = TestHub::start(&["--plain"]);
+    let witness = hub.join("witness", "read");
+    let _witness = start_member(&witness);
+    hub.wait_for_state("witness", "reachable");
+    let laptop = TempHome::new();
+    laptop.write(".config/ostler/config.toml", "[fleet]\nrenew = \"1s\"\n");
+    let join = ["--json", "fleet", "join", "--name", "laptop"];
+    kill_at(&laptop, &join, "fleet.join.key");
+    let asked = fleet_run(&laptop, &join).exits(0).result();
+    let request = asked["request"].as_str().unwrap();
+    assert_eq!(request, fleet_run(&laptop, &join).exits(0).result()["request"], "the same keys");
+    let admit = ["--json", "fleet", "admit", request];
+    for point in ["fleet.saved", "fleet.reloaded"] {
+        kill_at(&hub.home, &admit, point);
+        assert_eq!(hub.member("witness").unwrap()["state"], "reachable", "{point}");
+    }
+    let admitted = fleet_run(&hub.home, &admit).exits(0).result();
+    let again = fleet_run(&hub.home, &admit).exits(0).result();
+    assert_eq!(admitted["answer"], again["answer"], "whoever was admitted is admitted once");
+    let answer = admitted["answer"].as_str().unwrap();
+    fleet_run(&laptop, &["fleet", "join", answer]).exits(0);
+    fleet_run(&laptop, &["fleet", "join", answer]).exits(0);
+    let _daemon = start_member(&laptop);
+    hub.wait_for_state("laptop", "reachable");
+    // And with the hub itself: what was half made is made again.
+    let other = TempHome::new();
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let listen = format!("127.0.0.1:{port}");
+    let init = ["--json", "fleet", "init", "--plain", "--listen", &listen];
+    kill_at(&other, &init, "fleet.init.key");
+    fleet_run(&other, &init).exits(0);
+    // Leaving, killed after it was noted: the keys are given up by doing it again.
+    kill_at(&laptop, &["fleet", "leave"], "fleet.leave.noted");
+    fleet_run(&laptop, &["fleet", "status"]).exits(13);
+}
+
+#[test]
+fn row_35_a_write_without_asking_is_noticed_and_overwritten() {
+    let hub = TestHub::start(&["--plain"]);
+    let server = hub.join("server", "none");
+    let _daemon = start_member(&server);
+    hub.wait_for_state("server", "reachable");
+    wait_for_link(&server);
+    let (_, file) = member_of(&server);
+    put_as_member(&server, &format!("$KV.lease.{}", file.id), b"no lease at all".to_vec());
+    let violations = wait_until("the member's notice", || {
+        let report = server.read(".local/state/ostler/fleet/link.json");
+        let report: Value = serde_json::from_slice(&report).ok()?;
+        Some(report["violations"].clone()).filter(|found| found.is_array())
+    });
+    assert!(violations.to_string().contains("did not sign"), "{violations}");
+    hub.wait_for_state("server", "reachable");
+    wait_for_link(&server);
+}
+
+#[test]
+fn row_25_a_certificate_that_is_over_is_refused_and_said() {
+    let mut hub = TestHub::start(&[]);
+    let laptop = hub.join("laptop", "read");
+    hub.kill_engine();
+    let pem = |name: &str| std::fs::read_to_string(hub.directory().join(name)).unwrap();
+    let ca_key = rcgen::KeyPair::from_pem(&pem("ca.key")).unwrap();
+    let mut ca = rcgen::CertificateParams::new(Vec::new()).unwrap();
+    ca.distinguished_name.push(rcgen::DnType::CommonName, "ostler fleet");
+    ca.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Constrained(0));
+    let issuer = rcgen::Issuer::from_params(&ca, &ca_key);
+    let mut over = rcgen::CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+    over.not_before = rcgen::date_time_ymd(2020, 1, 1);
+    over.not_after = rcgen::date_time_ymd(2021, 1, 1);
+    let key = rcgen::KeyPair::from_pem(&pem("hub.key")).unwrap();
+    let certificate = over.signed_by(&key, &issuer).unwrap();
+    std::fs::write(hub.directory().join("hub.pem"), certificate.pem()).unwrap();
+    let command = with_engine(ostler(&hub.home));
+    hub.spawn_engine(command);
+    let reason = wait_until("a hub that listens", || {
+        let told = fleet_run(&laptop, &["--json", "ls", "--fleet"]).exits(12).result();
+        let reason = told["hub"]["reason"].as_str().unwrap().to_lowercase();
+        Some(reason).filter(|reason| !reason.contains("refused"))
+    });
+    assert!(reason.contains("expired") || reason.contains("certificate"), "{reason}");
+    let told = fleet_run(&laptop, &["fleet", "doctor"]).exits(1);
+    assert!(told.stdout.to_lowercase().contains("cert"), "{}", told.stdout);
+}
+
+#[test]
+fn row_50_what_a_hostile_member_writes_is_text_on_a_terminal_and_exact_in_json() {
+    let hub = TestHub::start(&["--plain"]);
+    let (server, laptop) = (hub.join("server", "none"), hub.join("laptop", "read"));
+    let daemon = start_member(&server);
+    hub.wait_for_state("server", "reachable");
+    wait_for_link(&server);
+    let evil =
+        "\x1b]0;title\x07\x1b[2J\r\n\tx\u{202e}gnp.\u{2066}\u{9b}31m\u{0}\u{200f}\u{fffd}end";
+    let mut session = json!({ "lookedMs": 1 });
+    for name in
+        ["id", "agent", "status", "activity", "title", "cwd", "branch", "name", "waitingFor"]
+    {
+        session[name] = json!(format!("{name}{evil}"));
+    }
+    // The daemon goes first: it would publish what is really there.
+    signal_process(daemon.0.id(), "-STOP");
+    publish_page(&server, "active.7", u64::MAX, &[session.clone()]);
+    let listed = fleet_run(&laptop, &["--json", "ls", "--fleet"]).result();
+    let sessions = listed["sessions"].as_array().unwrap();
+    let found = sessions.iter().find(|one| one["id"] == session["id"]).expect("it is listed");
+    for name in ["agent", "title", "cwd", "branch", "name"] {
+        assert_eq!(found[name], session[name], "{name} is exact");
+    }
+    for words in [&["ls", "--fleet"][..], &["ls", "--fleet", "-q"], &["fleet", "status"]] {
+        let shown = fleet_run(&laptop, words);
+        for text in [&shown.stdout, &shown.stderr] {
+            let odd = |one: &char| {
+                (one.is_control() && *one != '\n')
+                    || matches!(one, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}')
+            };
+            let found: Vec<char> = text.chars().filter(odd).collect();
+            assert!(found.is_empty(), "{words:?}: {found:?} in {text:?}");
+        }
+    }
+    signal_process(daemon.0.id(), "-CONT");
+}
+
+#[test]
+fn row_57_no_secret_and_nothing_private_is_in_any_byte_at_the_hub() {
+    let hub = TestHub::start(&["--plain"]);
+    let server = hub.join("server", "none");
+    let secret = "ghp_A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8";
+    let place = server.directory("canary-place");
+    let bytes_at_hub = || {
+        let opened = net::hub::Hub::open(&hub.home.join(".local/state/ostler")).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let records = runtime.block_on(async {
+            let mut admin = opened.connect_admin().await.unwrap();
+            let subject = "$JS.API.DIRECT.GET.KV_inv";
+            admin.read_records(subject, "$KV.inv.>", Duration::from_secs(5)).await.unwrap()
+        });
+        let mut all = Vec::new();
+        for record in records {
+            all.extend_from_slice(&record.bytes);
+            all.extend(zstd::decode_all(&record.bytes[net::seal::SEAL_BYTES..]).unwrap());
+        }
+        String::from_utf8_lossy(&all).into_owned()
+    };
+    let name = format!("use {secret}");
+    let place = place.to_str().unwrap();
+    let words = ["create", "--name", &name, "--cwd", place, "--", "cat"];
+    fleet_run(&server, &words).exits(0);
+    let daemon = start_member(&server);
+    let full = wait_until("the terminal at the hub", || {
+        Some(bytes_at_hub()).filter(|text| text.contains("canary-place"))
+    });
+    assert!(!full.contains(secret), "what looks like a secret is taken out");
+    daemon.kill();
+    server.write(".config/ostler/config.toml", "[fleet]\nrenew = \"1s\"\nshare = \"minimal\"\n");
+    let _daemon = start_member(&server);
+    let minimal = wait_until("the same, with little shared", || {
+        Some(bytes_at_hub()).filter(|text| !text.contains("canary-place"))
+    });
+    assert!(minimal.contains("\"agent\":\"terminal\""), "it is still there: {minimal:?}");
+    assert!(!minimal.contains(secret) && !minimal.contains("use "));
+    fleet_run(&server, &["destroy", &name]).exits(0);
+}
