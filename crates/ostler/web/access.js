@@ -1,11 +1,11 @@
 // Lent credentials: to whom, until when, and ending them.
 import { call, get, may } from "./api.js";
-import { confirm, failure, h } from "./dom.js";
+import { confirm, failure, h, loading, lockIcon } from "./dom.js";
 import { age, fullTime, oneLine } from "./words.js";
 
 /** @returns {import("./app.js").Page} */
 export function accessPage() {
-  const body = h("div", {}), said = h("div", {});
+  const body = h("div", {}, loading("Looking …")), said = h("div", {});
   const element = h("div", {}, h("h1", { class: "head" }, "Access"), said, body);
 
   async function load() {
@@ -18,7 +18,7 @@ export function accessPage() {
         h("tbody", {}, list.map((/** @type {any} */ one) => h("tr", {},
           h("td", {}, oneLine(one.name ?? one.id)), h("td", {}, oneLine(one.lentTo ?? one.purpose ?? one.scope ?? "")),
           h("td", { title: fullTime(one.openedAt ?? one.createdAt) }, age(one.openedAt ?? one.createdAt)), h("td", {}, fullTime(one.expiresAt)), h("td", {}, oneLine(one.state ?? one.presence ?? "")),
-          h("td", { class: "right" }, h("button", { type: "button", onclick: () => stop(one) }, may("manage") ? "Stop" : "🔒 Stop"))))))));
+          h("td", { class: "right" }, h("button", { type: "button", onclick: () => stop(one) }, may("manage") ? null : lockIcon(), "Stop"))))))));
     } catch (error) {
       body.replaceChildren(failure(/** @type {any} */ (error)));
     }

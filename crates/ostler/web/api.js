@@ -15,7 +15,7 @@ const KEY = "ostler.token";
 export const VERSION = document.querySelector("meta[name=ostler-version]")?.getAttribute("content") ?? "";
 
 /** What this tab may do; listeners are told when that changes. */
-export const tab = { right: "", name: "", listeners: /** @type {Set<() => void>} */ (new Set()) };
+export const tab = { right: "", name: "", keptUntil: "", listeners: /** @type {Set<() => void>} */ (new Set()) };
 
 const RIGHTS = ["watch", "type", "manage"];
 
@@ -31,10 +31,25 @@ export function setRight(right) {
   for (const tell of tab.listeners) tell();
 }
 
-const token = () => sessionStorage.getItem(KEY) ?? "";
+// A browser that is kept signed in has its token for every tab; any other has it in one.
+const token = () => sessionStorage.getItem(KEY) ?? localStorage.getItem(KEY) ?? "";
 
 export function forgetToken() {
   sessionStorage.removeItem(KEY);
+  localStorage.removeItem(KEY);
+}
+
+/** This browser stays signed in. @param {any} told the tab, as the server keeps it */
+export function keepToken(told) {
+  localStorage.setItem(KEY, token());
+  tab.keptUntil = told.keptUntil ?? "";
+}
+
+/** The connection ended before an answer came: what only reads can be asked again, anything else may have been done. @param {string} method */
+function lostAnswer(method) {
+  const isRead = method === "GET";
+  return new ApiError(0, { code: isRead ? "UNREACHABLE" : "MAY_HAVE_APPLIED", message: "The connection ended before the answer came.",
+    hint: isRead ? "It is tried again when the server is back." : "The receipts and `ostler events` tell what was done." });
 }
 
 /**
@@ -47,7 +62,7 @@ async function ask(method, path, body, signal) {
   if (body !== undefined) headers["Content-Type"] = "application/json";
   const response = await fetch(path, {
     method, headers, signal, body: body === undefined ? undefined : JSON.stringify(body), cache: "no-store",
-  });
+  }).catch((error) => { throw signal?.aborted ? error : lostAnswer(method); });
   if (response.ok) return response;
   let told = { code: "UNREADABLE", message: `the server answered ${response.status}` };
   try { told = (await response.json()).error ?? told; } catch { /* it has no envelope */ }
@@ -90,26 +105,31 @@ export function sessionPath(key, rest = "") {
   return `/v1/sessions/${encodeURIComponent(key)}${rest}`;
 }
 
-/** Signs this tab in by the key in the fragment, or by the token that it has. @returns {Promise<boolean>} */
+/** Signs this tab in by the key in the fragment, or by the token that it has; whether it has one now. @returns {Promise<boolean>} */
 export async function signIn() {
   const key = new URLSearchParams(location.hash.slice(1)).get("k");
+  if (!key) return Boolean(token());
+  // The key is of no use to anybody who sees the address later.
+  history.replaceState(null, "", location.pathname + location.search);
   try {
-    if (key) {
-      // The key is of no use to anybody who sees the address later.
-      history.replaceState(null, "", location.pathname + location.search);
-      const made = await call("POST", "/v1/tab", { key });
-      sessionStorage.setItem(KEY, made.token);
-    }
-    if (!token()) return false;
-    const told = await get("/v1/tab");
-    tab.name = told.name;
-    setRight(told.right);
+    const made = await call("POST", "/v1/tab", { key });
+    sessionStorage.setItem(KEY, made.token);
+    takeTab(made.tab ?? made);
     return true;
   } catch (error) {
-    if (error instanceof ApiError && error.status === 401) {
-      forgetToken();
-      return false;
-    }
-    throw error;
+    if (!(error instanceof ApiError) || error.status !== 401) throw error;
+    return Boolean(token());
   }
+}
+
+/** @param {any} told */
+function takeTab(told) {
+  tab.name = told.name ?? tab.name;
+  tab.keptUntil = told.keptUntil ?? "";
+  if (told.right) setRight(told.right);
+}
+
+/** What this tab may do, and whether its token is any good: one that is not signs it out. */
+export async function lookAtTab() {
+  takeTab(await get("/v1/tab"));
 }

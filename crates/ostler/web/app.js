@@ -1,13 +1,12 @@
 // The frame of every page: sign-in, navigation, rights, theme, the connection, keys that work everywhere.
-import { call, forgetToken, may, signIn, tab } from "./api.js";
-import { confirm, failure, h, say } from "./dom.js";
+import { call, forgetToken, get, keepToken, lookAtTab, may, signIn, tab } from "./api.js";
+import { dialog, failure, h, horseshoe, lockIcon, say } from "./dom.js";
 import { link, startLink, subscribe } from "./socket.js";
 import { nameOf, pathOf, plural } from "./words.js";
 
 const main = /** @type {HTMLElement} */ (document.getElementById("main"));
 const bar = /** @type {HTMLElement} */ (document.getElementById("bar"));
 const foot = /** @type {HTMLElement} */ (document.getElementById("foot"));
-const ICON = document.querySelector("link[rel=icon]")?.getAttribute("href") ?? "";
 
 /** @typedef {import("./words.js").Row} Row */
 /** @typedef {{element: HTMLElement, title: string, close?: () => void, update?: () => void, keydown?: (event: KeyboardEvent) => void}} Page */
@@ -18,9 +17,11 @@ export const live = {
   /** @type {string[]} */ order: [],
   /** @type {any} */ about: null,
   filter: "",
+  /** Keys of those that the filter fits, in their order. @type {string[] | null} */ fits: null,
   /** @type {Set<string>} */ changed: new Set(),
   /** @type {(filter: string) => void} */ setFilter: () => {},
   /** @type {string} */ error: "",
+  /** What `doctor` says of hooks and the daemon. */ hooks: "", daemon: "", hooksMissing: false,
 };
 
 const PAGES = [["/", "Overview"], ["/search", "Search"], ["/usage", "Usage"], ["/disk", "Disk"], ["/clean", "Clean up"], ["/access", "Access"]];
@@ -33,6 +34,8 @@ let shownPath = "";
 
 /** Which module draws an address. @param {string} path @returns {Promise<Page>} */
 async function pageOf(path) {
+  const played = path.match(/^\/s\/([^/]+)\/play$/);
+  if (played) return (await import("./play.js")).playPage(decodeURIComponent(played[1]));
   const session = path.match(/^\/s\/([^/]+)$/);
   if (session) return (await import("./session.js")).sessionPage(decodeURIComponent(session[1]));
   if (path === "/search") return (await import("./search.js")).searchPage();
@@ -97,27 +100,52 @@ function goToWaiting(step) {
 
 /** @param {any} frame */
 function takeSessions(frame) {
-  if (frame.error) {
-    live.error = frame.error.message;
-    return page?.update?.();
-  }
-  live.error = "";
+  if (frame.error) return;
   const before = new Set(waiting().map((row) => row.key));
-  if (frame.rev === 1) live.rows.clear();
   const isFirst = frame.rev === 1;
-  live.changed = new Set();
+  // A connection that came back tells everything anew: what was known stays what it was.
+  const known = new Set(live.rows.keys());
+  const hadAny = Boolean(live.about);
   for (const row of frame.put) {
-    if (!isFirst && live.rows.get(row.key)?.group !== row.group) live.changed.add(row.key);
+    const old = live.rows.get(row.key);
+    if (old && old.group !== row.group) live.changed.add(row.key);
     live.rows.set(row.key, row);
+    known.delete(row.key);
   }
-  for (const key of frame.gone) live.rows.delete(key);
+  for (const key of isFirst ? known : frame.gone) live.rows.delete(key);
   if (frame.order) live.order = frame.order;
   if (frame.about) live.about = frame.about;
   const fresh = waiting().filter((row) => !before.has(row.key));
-  if (!isFirst && fresh.length) announce(fresh);
+  if (hadAny && fresh.length) announce(fresh);
   setTitle();
   drawFoot();
   page?.update?.();
+}
+
+/** Those that the filter fits. @param {any} frame */
+function takeFitting(frame) {
+  live.error = frame.error?.message ?? "";
+  if (frame.error) live.fits = null;
+  else {
+    for (const row of frame.put) live.rows.set(row.key, row);
+    if (frame.order) live.fits = frame.order;
+  }
+  page?.update?.();
+}
+
+/** A filter is a subscription of its own: who needs you is told whatever the filter says. */
+function makeFilter() {
+  /** @type {ReturnType<typeof subscribe> | null} */
+  let channel = null;
+  return (/** @type {string} */ filter) => {
+    live.filter = filter.trim();
+    channel?.close();
+    channel = null;
+    live.fits = null;
+    live.error = "";
+    if (live.filter) channel = subscribe({ what: "sessions", filter: live.filter }, takeFitting);
+    else page?.update?.();
+  };
 }
 
 /** Once for each that newly needs a person. @param {Row[]} rows */
@@ -133,18 +161,44 @@ function announce(rows) {
 function drawBar() {
   const search = h("input", { type: "search", name: "q", placeholder: "Search everything", "aria-label": "Search everything", autocomplete: "off" });
   const right = h("button", { type: "button", class: "quiet", onclick: askForNext });
-  const showRight = () => { right.textContent = tab.right === "manage" ? "may manage" : tab.right === "type" ? "manage: 🔒" : "type: 🔒"; right.disabled = tab.right === "manage"; };
+  const showRight = () => {
+    right.replaceChildren(...(tab.right === "manage" ? ["may manage"] : [lockIcon(), tab.right === "type" ? "manage" : "type"]));
+    right.title = tab.right === "manage" ? "This tab may do everything" : `This tab may ${tab.right}; ask for more`;
+    right.disabled = tab.right === "manage";
+  };
   tab.listeners.add(() => { showRight(); page?.update?.(); });
   showRight();
   const links = (/** @type {string[][]} */ list) => list.map(([path, name]) => h("a", { href: path }, name));
   bar.replaceChildren(h("div", { class: "bar" },
-    h("a", { class: "brand", href: "/", "aria-label": "ostler, overview" }, h("img", { src: ICON, alt: "" }), "ostler"),
+    h("a", { class: "brand", href: "/", "aria-label": "ostler, overview" }, horseshoe(), "ostler"),
     h("nav", { class: "wide", "aria-label": "Pages" }, links(PAGES)),
     h("form", { role: "search", "aria-label": "Search everything", onsubmit: (/** @type {Event} */ event) => { event.preventDefault(); go(`/search?q=${encodeURIComponent(search.value)}`); } }, search),
-    h("span", { class: "right" },
-      right, h("button", { type: "button", class: "quiet", "aria-label": "Light or dark", title: "Light or dark", onclick: changeTheme }, "◐"))));
-  document.body.append(h("nav", { class: "phone", "aria-label": "Pages of a phone" },
-    links([["/", "Overview"], ["/search", "Find"], ["/clean", "Clean up"], ["/usage", "Usage"]])));
+    h("span", { class: "right" }, right, h("button", { type: "button", class: "quiet icon", "aria-label": "Light or dark", title: "Light or dark", onclick: changeTheme }, "◐"),
+      h("button", { type: "button", class: "quiet icon", "aria-label": "This browser", title: "This browser", onclick: showBrowser }, "⋯"))));
+  document.querySelector("nav.phone")?.remove();
+  foot.after(h("nav", { class: "phone", "aria-label": "Pages of a phone" }, links([["/", "Overview"], ["/search", "Find"], ["/clean", "Clean up"]]), h("button", { type: "button", onclick: showMore }, "More")));
+}
+
+/** What a phone's bar has no room for. */
+function showMore() {
+  const box = dialog("More", h("div", { class: "menu" }, PAGES.map(([path, name]) => h("a", { href: path, onclick: () => box.close() }, name)), h("button", { type: "button", onclick: () => { box.close(); showBrowser(); } }, "This browser"), h("button", { type: "button", onclick: () => { box.close(); showKeys(); } }, "Keys")));
+}
+
+/** What this browser keeps and is told: signed in, notified, signed out. */
+function showBrowser() {
+  const told = h("p", { class: "muted", role: "status" }, tab.keptUntil ? `Kept signed in until ${new Date(tab.keptUntil).toLocaleDateString("en-GB")}.` : "Signed in until the tab is closed or the server ends.");
+  const keep = h("button", { type: "button", onclick: async () => {
+    try {
+      keepToken(await call("POST", "/v1/tab/keep"));
+      told.textContent = "Kept signed in for thirty days.";
+      keep.remove();
+    } catch (error) { told.replaceChildren(failure(/** @type {any} */ (error))); }
+  } }, "Keep this browser signed in");
+  const asks = "Notification" in window && Notification.permission === "default";
+  const notify = h("button", { type: "button", onclick: async () => { told.textContent = await Notification.requestPermission() === "granted" ? "You are notified when somebody needs you and no tab is in sight." : "The browser does not allow it."; notify.remove(); } }, "Notify me");
+  const box = dialog("This browser", h("p", {}, `Tab ${tab.name}, may ${tab.right}.`), told, h("div", { class: "menu" }, tab.keptUntil ? null : keep, asks ? notify : null,
+    tab.right === "manage" ? null : h("button", { type: "button", onclick: () => { box.close(); askForNext(); } }, lockIcon(), `Ask for the right to ${may("type") ? "manage" : "type"}`),
+    h("button", { type: "button", onclick: async () => { box.close(); await call("DELETE", "/v1/tab").catch(() => {}); forgetToken(); showSignIn(); } }, "Sign out")));
 }
 
 function changeTheme() {
@@ -157,29 +211,47 @@ function changeTheme() {
 function drawFoot() {
   const incomplete = live.about?.incomplete ?? [];
   const parts = [
-    link.isUp ? "updated by events" : link.lostAt ? `last heard ${Math.round((Date.now() - link.lostAt) / 1000)} s ago; trying again` : "connecting",
-    incomplete.length ? h("a", { href: "/", title: incomplete.map((/** @type {any} */ one) => `${one.source}: ${one.reason}`).join("\n") }, `${plural(incomplete.length, "source")} could not be read`) : "everything could be read",
-    live.about?.asks ? live.about.asks : null,
-    h("button", { type: "button", class: "quiet", onclick: showKeys }, "keys: ?"),
+    link.isOtherVersion ? "the server is of another version: reload this page" : link.isUp ? "updated by events" : link.lostAt ? `last heard ${Math.max(0, Math.round((Date.now() - link.heardAt()) / 1000))} s ago; trying again` : "connecting",
+    incomplete.length ? h("a", { href: "/", title: incomplete.map((/** @type {any} */ one) => `${one.source}: ${one.reason}`).join("\n") }, `${plural(incomplete.length, "source")} could not be read`) : "incomplete: none",
+    live.hooks, live.daemon, live.about?.asks,
   ];
-  foot.replaceChildren(h("div", { class: "line" }, parts.filter(Boolean).map((part) => h("span", {}, part))));
+  const text = parts.map((part) => (part instanceof Node ? part.textContent : part)).join();
   document.documentElement.classList.toggle("lost", !link.isUp && link.lostAt > 0);
+  if (foot.dataset.shown === text) return;
+  foot.dataset.shown = text;
+  foot.replaceChildren(h("div", { class: "line" }, parts.filter(Boolean).map((part) => h("span", {}, part)), h("button", { type: "button", class: "quiet", onclick: showKeys }, "keys: ?")));
+}
+
+/** How the machine is set up, once: whether turns are exact, whether ends are known at once. */
+async function askDoctor() {
+  try {
+    const { findings } = await get("/v1/doctor");
+    const hooks = findings.filter((/** @type {any} */ one) => one.check.startsWith("hooks of "));
+    const good = hooks.filter((/** @type {any} */ one) => one.grade === "ok").length;
+    live.hooks = hooks.length ? `hooks: ${good} of ${plural(hooks.length, "agent")}` : "";
+    live.hooksMissing = hooks.length > 0 && good === 0;
+    const daemon = findings.find((/** @type {any} */ one) => one.check === "daemon");
+    live.daemon = daemon ? `daemon: ${daemon.grade === "ok" ? "on" : "off"}` : "";
+    drawFoot();
+    page?.update?.();
+  } catch { /* the page does without */ }
 }
 
 /** Asks a person for a right: a code, confirmed in a terminal. @param {string} right */
 export async function askRight(right) {
   if (may(right)) return;
-  const asked = await call("POST", "/v1/tab/ask", { right });
-  const close = () => { tab.listeners.delete(close); box.close(); };
-  const box = h("dialog", { "aria-labelledby": "asked" }, h("h2", { id: "asked" }, `The right to ${right}`),
-    h("p", {}, "Confirm this code in a terminal on the machine that ostler runs on:"),
-    h("p", { class: "code" }, asked.command),
-    h("p", { class: "muted" }, "The code is good for ten minutes. This closes by itself when it is confirmed."),
-    h("div", { class: "buttons" }, h("button", { type: "button", autofocus: true, onclick: () => box.close() }, "Close")));
-  box.addEventListener("close", () => box.remove());
+  /** @type {any} */
+  let asked;
+  try {
+    asked = await call("POST", "/v1/tab/ask", { right });
+  } catch (error) {
+    return void dialog(`The right to ${right}`, failure(/** @type {any} */ (error)));
+  }
+  const box = dialog(`The right to ${right}`, h("p", {}, "Confirm this code in a terminal on the machine that ostler runs on:"),
+    h("p", { class: "code" }, asked.command), h("p", { class: "muted" }, "The code is good for ten minutes. This closes by itself when it is confirmed."));
+  const close = () => { if (may(right)) box.close(); };
   tab.listeners.add(close);
-  document.body.append(box);
-  box.showModal();
+  box.addEventListener("close", () => tab.listeners.delete(close));
 }
 
 function askForNext() {
@@ -187,15 +259,10 @@ function askForNext() {
 }
 
 const KEYS = [["j k", "move"], ["Enter", "open"], ["Esc", "back"], ["n N", "next, previous that needs you"], ["/", "search everything"],
-  ["1–6", "tabs of a session"], ["r", "reply"], ["w", "why"], ["i", "type into the terminal"], ["Ctrl+]", "out of a terminal"], ["?", "these keys"]];
+  ["1–6", "tabs of a session"], ["r", "reply"], ["w", "why"], [".", "all actions"], ["i", "type into the terminal"], ["Ctrl+]", "out of a terminal"], ["?", "these keys"]];
 
 function showKeys() {
-  const box = h("dialog", { "aria-labelledby": "keys" }, h("h2", { id: "keys" }, "Keys"),
-    h("table", { class: "plain" }, h("tbody", {}, KEYS.map(([key, does]) => h("tr", {}, h("td", {}, h("kbd", {}, key)), h("td", {}, does))))),
-    h("div", { class: "buttons" }, h("button", { type: "button", autofocus: true, onclick: () => box.close() }, "Close")));
-  box.addEventListener("close", () => box.remove());
-  document.body.append(box);
-  box.showModal();
+  dialog("Keys", h("table", { class: "plain" }, h("tbody", {}, KEYS.map(([key, does]) => h("tr", {}, h("td", {}, h("kbd", {}, key)), h("td", {}, does))))));
 }
 
 /** @param {KeyboardEvent} event */
@@ -229,10 +296,11 @@ function showSignIn() {
   page?.close?.();
   page = null;
   foot.replaceChildren();
+  delete foot.dataset.shown;
   bar.replaceChildren();
-  document.querySelector(".phone")?.remove();
+  document.querySelector("nav.phone")?.remove();
   document.title = "Sign in · ostler";
-  main.replaceChildren(h("div", { class: "signin" }, h("img", { src: ICON, alt: "" }), h("h1", {}, "Sign in"),
+  main.replaceChildren(h("div", { class: "signin" }, horseshoe(), h("h1", {}, "Sign in"),
     h("p", {}, "This tab is not signed in, or was signed out."),
     h("p", {}, "Press Enter in the terminal where ", h("code", {}, "ostler web"), " runs, and open the link that it prints."),
     h("p", { class: "muted" }, "A link is good once, for ten minutes.")));
@@ -257,13 +325,15 @@ async function start() {
   link.listeners.add(drawFoot);
   drawBar();
   drawFoot();
-  const channel = subscribe({ what: "sessions", filter: "" }, takeSessions);
-  live.setFilter = (filter) => { live.filter = filter; channel.change({ what: "sessions", filter }); };
+  subscribe({ what: "sessions", filter: "" }, takeSessions);
+  live.setFilter = makeFilter();
+  // Who needs you is asked for at once; what this tab may do comes beside it.
   startLink();
+  lookAtTab().catch(() => {});
   // The only clock: ages on screen, once a minute, while somebody looks.
   setInterval(() => { if (document.visibilityState === "visible") page?.update?.(); }, 60_000);
   await draw(false);
+  askDoctor();
 }
 
 start();
-export { confirm };

@@ -1,49 +1,101 @@
-// Charts as SVG nodes, each beside a table with the same numbers.
+// Charts as SVG nodes in real pixels, each beside a table with the same numbers.
 import { h, svg } from "./dom.js";
 import { count } from "./words.js";
 
-/**
- * Lying bars, stacked.
- * @param {{label: string, parts: number[], note?: string}[]} rows @param {string[]} names
- */
-export function bars(rows, names) {
-  const most = Math.max(1, ...rows.map((row) => row.parts.reduce((sum, part) => sum + part, 0)));
-  const line = 26, left = 150, width = 720;
-  const chart = svg("svg", { class: "chart", viewBox: `0 0 ${width} ${rows.length * line + 4}`, role: "img", "aria-label": `${names.join(", ")}: the table below has the same numbers` });
-  rows.forEach((row, at) => {
-    const top = at * line + 4;
-    let x = left;
-    chart.append(svg("text", { x: left - 8, y: top + 13, "text-anchor": "end" }, row.label.length > 22 ? `${row.label.slice(0, 21)}…` : row.label));
-    row.parts.forEach((part, kind) => {
-      const wide = (part / most) * (width - left - 70);
-      if (wide > 0) chart.append(svg("rect", { class: `c${kind}`, x, y: top, width: Math.max(1, wide), height: 16, rx: 2 }));
-      x += wide;
-    });
-    chart.append(svg("text", { x: x + 6, y: top + 13 }, row.note ?? count(row.parts.reduce((sum, part) => sum + part, 0))));
-  });
-  return chart;
+/** @typedef {{label: string, parts: number[], note?: string}} ChartRow */
+
+/** @param {number[]} parts */
+const sum = (parts) => parts.reduce((all, part) => all + part, 0);
+
+/** Something that is drawn anew when its box gets another width: text keeps its size. @param {(width: number) => Node} draw */
+export function sized(draw) {
+  const box = h("div", {});
+  let wide = 0;
+  new ResizeObserver(() => {
+    const now = Math.floor(box.clientWidth);
+    if (!now || now === wide) return;
+    wide = now;
+    box.replaceChildren(draw(now));
+  }).observe(box);
+  return box;
 }
 
-/** Standing bars over time, stacked. @param {{label: string, parts: number[]}[]} rows @param {string[]} names */
-export function columns(rows, names) {
-  const width = 1080, height = 240, bottom = 24, left = 48;
-  const most = Math.max(1, ...rows.map((row) => row.parts.reduce((sum, part) => sum + part, 0)));
-  const step = (width - left) / Math.max(1, rows.length);
-  const chart = svg("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${names.join(", ")} over time: the table below has the same numbers` });
-  for (const part of [0, 0.5, 1]) {
-    const y = 8 + (height - bottom - 8) * (1 - part);
-    chart.append(svg("line", { class: "axis", x1: left, x2: width, y1: y, y2: y }), svg("text", { x: left - 6, y: y + 4, "text-anchor": "end" }, count(most * part)));
-  }
-  rows.forEach((row, at) => {
-    let y = height - bottom;
-    row.parts.forEach((part, kind) => {
-      const tall = (part / most) * (height - bottom - 8);
-      y -= tall;
-      if (tall > 0) chart.append(svg("rect", { class: `c${kind}`, x: left + at * step + 1, y, width: Math.max(1, Math.min(48, step - 2)), height: tall }, svg("title", {}, `${row.label}: ${part.toLocaleString("en")} ${names[kind]}`)));
+/** Text that fits so many pixels. @param {string} text @param {number} room */
+export function fitText(text, room) {
+  const most = Math.floor(room / 7);
+  return text.length <= most ? text : most < 2 ? "" : `${text.slice(0, most - 1)}…`;
+}
+
+/** Lying bars, stacked. @param {ChartRow[]} rows @param {string[]} names */
+export function bars(rows, names) {
+  const most = Math.max(1, ...rows.map((row) => sum(row.parts)));
+  return sized((width) => {
+    const line = 28, left = Math.min(190, width * 0.34);
+    const chart = svg("svg", { class: "chart", width, height: rows.length * line + 4, role: "img", "aria-label": `${names.join(", ")}: the table below has the same numbers` });
+    rows.forEach((row, at) => {
+      const top = at * line + 4;
+      let x = left;
+      chart.append(svg("text", { x: left - 8, y: top + 14, "text-anchor": "end" }, fitText(row.label, left - 8)));
+      row.parts.forEach((part, kind) => {
+        const wide = (part / most) * (width - left - 70);
+        if (wide > 0) chart.append(svg("rect", { class: `c${kind}`, "data-value": part, x, y: top, width: Math.max(1, wide), height: 18, rx: 2 }, svg("title", {}, `${row.label}: ${part.toLocaleString("en")} ${names[kind]}`)));
+        x += wide;
+      });
+      chart.append(svg("text", { x: x + 6, y: top + 14 }, row.note ?? count(sum(row.parts))));
     });
-    if (at % Math.ceil(rows.length / 10) === 0) chart.append(svg("text", { x: left + at * step, y: height - 6 }, row.label.slice(5)));
+    return chart;
   });
-  return chart;
+}
+
+/** A round number that is not smaller. @param {number} most */
+function roundUp(most) {
+  const unit = 10 ** Math.floor(Math.log10(Math.max(1, most)));
+  return [1, 2, 2.5, 5, 10].map((part) => part * unit).find((part) => part >= most) ?? most;
+}
+
+/** Standing bars over time, stacked. @param {ChartRow[]} rows @param {string[]} names */
+export function columns(rows, names) {
+  const top = roundUp(Math.max(1, ...rows.map((row) => sum(row.parts))));
+  return sized((width) => {
+    const height = 260, bottom = 26, left = 48, room = height - bottom - 12;
+    const step = (width - left) / Math.max(1, rows.length);
+    const every = Math.max(1, Math.ceil(64 / step));
+    const chart = svg("svg", { class: "chart", width, height, role: "img", "aria-label": `${names.join(", ")} over time: the table below has the same numbers` });
+    for (const part of [0, 0.25, 0.5, 0.75, 1]) {
+      const y = 12 + room * (1 - part);
+      chart.append(svg("line", { class: "axis", x1: left, x2: width, y1: y, y2: y }), svg("text", { x: left - 8, y: y + 4, "text-anchor": "end" }, count(top * part)));
+    }
+    rows.forEach((row, at) => {
+      let y = height - bottom;
+      const wide = Math.max(1, Math.min(40, step - Math.min(4, step / 4)));
+      const x = left + at * step + (step - wide) / 2;
+      row.parts.forEach((part, kind) => {
+        const tall = (part / top) * room;
+        y -= tall;
+        if (tall > 0) chart.append(svg("rect", { class: `c${kind}`, "data-value": part, x, y, width: wide, height: tall }, svg("title", {}, `${row.label}: ${part.toLocaleString("en")} ${names[kind]}`)));
+      });
+      if (at % every === 0) chart.append(svg("text", { x: Math.max(left + 18, Math.min(width - 24, x + wide / 2)), y: height - 8, "text-anchor": "middle" }, row.note ?? row.label));
+    });
+    return chart;
+  });
+}
+
+/** A line over steps, from zero. @param {number[]} values @param {string} name */
+export function curve(values, name) {
+  const top = roundUp(Math.max(1, ...values));
+  return sized((width) => {
+    const height = 120, left = 48, room = height - 24;
+    const step = (width - left - 4) / Math.max(1, values.length - 1);
+    const place = (/** @type {number} */ value, /** @type {number} */ at) => `${(left + at * step).toFixed(1)},${(12 + room * (1 - value / top)).toFixed(1)}`;
+    const chart = svg("svg", { class: "chart", width, height, role: "img", "aria-label": `${name}: the table below has the same numbers` });
+    for (const part of [0, 0.5, 1]) {
+      const y = 12 + room * (1 - part);
+      chart.append(svg("line", { class: "axis", x1: left, x2: width, y1: y, y2: y }), svg("text", { x: left - 8, y: y + 4, "text-anchor": "end" }, count(top * part)));
+    }
+    chart.append(svg("polyline", { class: "curve", points: values.map(place).join(" ") }));
+    if (values.length === 1) chart.append(svg("circle", { class: "c0", cx: left, cy: 12 + room * (1 - values[0] / top), r: 3 }));
+    return chart;
+  });
 }
 
 /** @param {string[]} names */

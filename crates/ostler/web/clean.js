@@ -1,7 +1,7 @@
 // Clean up: the plan with every reason, applied as it was shown, and undone.
 import { call, get, may } from "./api.js";
-import { confirm, failure, h, say } from "./dom.js";
-import { age, fullTime, oneLine, plural, size } from "./words.js";
+import { confirm, failure, h, headRow, loading, lockIcon, newestOnly, say, tableBox } from "./dom.js";
+import { age, clock, fullTime, oneLine, plural, size } from "./words.js";
 
 /** @returns {import("./app.js").Page} */
 export function cleanPage() {
@@ -9,23 +9,19 @@ export function cleanPage() {
   let olderThan = "";
   /** @type {any} */
   let plan = null;
-  const body = h("div", {}), receipts = h("div", {}), said = h("div", {});
+  const body = h("div", {}, loading("Planning; nothing is changed …")), receipts = h("div", {}), said = h("div", {});
   const kinds = ["transcripts", "temps", "worktrees"].map((kind) => h("label", {}, h("input", { type: "checkbox", onchange: (/** @type {any} */ event) => { if (event.target.checked) include.add(kind); else include.delete(kind); load(); } }), ` ${kind}`));
   const older = h("select", { "aria-label": "Left alone for longer than", onchange: () => { olderThan = older.value; load(); } }, [["", "as configured"], ["0s", "any age"], ["1d", "a day"], ["7d", "a week"], ["30d", "30 days"], ["90d", "90 days"]].map(([value, name]) => h("option", { value }, name)));
   const element = h("div", {}, h("h1", { class: "head" }, "Clean up"), said,
     h("div", { class: "toolbar" }, h("span", { class: "muted" }, "Also look at"), kinds, h("span", { class: "muted" }, "older than"), older), body, h("h2", { class: "head" }, "Receipts"), receipts);
 
-  async function load() {
+  const ask = newestOnly((question) => get(`/v1/gc?${question}`), (told) => { plan = told; draw(); }, (error) => { plan = null; body.replaceChildren(failure(error)); });
+
+  function load() {
     const parts = new URLSearchParams();
     if (include.size) parts.set("include", [...include].join(","));
     if (olderThan) parts.set("olderThan", olderThan);
-    try {
-      plan = await get(`/v1/gc?${parts}`);
-      draw();
-    } catch (error) {
-      plan = null;
-      body.replaceChildren(failure(/** @type {any} */ (error)));
-    }
+    return ask(parts);
   }
 
   function draw() {
@@ -36,24 +32,26 @@ export function cleanPage() {
       const name = item.action === "stays" ? item.refused?.reason ?? "stays" : item.kind;
       to.set(name, [...(to.get(name) ?? []), item]);
     }
-    const lock = may("manage") ? "" : "🔒 ";
+    const lock = may("manage") ? null : lockIcon();
+    const kept = plan.items.length - plan.count;
     body.replaceChildren(h("section", { class: "panel" },
-      h("h2", {}, `${plural(plan.count, "thing")}, ${size(plan.bytes)} may go · ${plan.items.length - plan.count} stay · plan ${plan.plan.slice(0, 8)}`),
-      [...goes].map(([kind, items]) => group(kind, items)),
-      plan.count ? h("p", { class: "toolbar" }, h("button", { type: "button", class: "primary", onclick: apply }, `${lock}Move ${plural(plan.count, "thing")} to the trash`), h("span", { class: "muted" }, "undo brings everything back"))
-        : h("p", { class: "empty" }, "Nothing to collect."),
-      stays.size ? h("h2", {}, "Stays") : null, [...stays].map(([reason, items]) => group(reason, items))));
+      h("h2", { class: "figure" }, `${plural(plan.count, "thing")}, ${size(plan.bytes)} may go`, h("span", { class: "muted" }, `${kept.toLocaleString("en")} stay · plan ${plan.plan.slice(0, 8)} · ${clock(new Date().toISOString())}`)),
+      [...goes].map(([kind, items]) => group(kind, items, true)),
+      plan.count ? h("p", { class: "toolbar apply" }, h("button", { type: "button", class: "primary", onclick: apply }, lock, `Move ${plural(plan.count, "thing")} to the trash`), h("span", { class: "muted" }, "undo brings everything back"))
+        : h("p", { class: "empty" }, "Nothing to collect.")),
+    stays.size ? h("section", { class: "panel" }, h("h2", {}, "Stays"), [...stays].map(([reason, items]) => group(reason, items, false))) : "");
   }
 
-  /** @param {string} name @param {any[]} items */
-  function group(name, items) {
+  /** @param {string} name @param {any[]} items @param {boolean} goes */
+  function group(name, items, goes) {
     const bytes = items.reduce((sum, item) => sum + item.bytes, 0);
-    const details = h("details", {}, h("summary", {}, `${oneLine(name)} · ${items.length} · ${size(bytes)}`));
+    const reason = goes ? items[0].why : items[0].refused?.remedy;
+    const details = h("details", { class: "planline" }, h("summary", {}, h("span", { class: goes ? "goes" : "" }, oneLine(name)), h("span", { class: "num right" }, items.length.toLocaleString("en")), h("span", { class: "num right" }, size(bytes)), h("span", { class: "muted cut" }, oneLine(reason ?? ""))));
     details.addEventListener("toggle", () => {
       if (!details.open || details.children.length > 1) return;
-      details.append(h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": oneLine(name) }, h("table", { class: "plain" }, h("tbody", {}, items.slice(0, 500).map((item) => h("tr", {},
-        h("td", { class: "mono" }, oneLine(item.path)), h("td", { class: "right" }, size(item.bytes)), h("td", {}, item.ageMs === undefined ? "" : age(new Date(Date.now() - item.ageMs).toISOString())),
-        h("td", {}, oneLine(item.refused ? `${item.refused.reason}; ${item.refused.remedy}` : item.why))))))));
+      details.append(tableBox(oneLine(name), headRow([["path"], ["size", "right"], ["age", "right"], ["reason"]]), h("tbody", {}, items.slice(0, 500).map((item) => h("tr", {},
+        h("td", { class: "mono" }, oneLine(item.path)), h("td", { class: "right" }, size(item.bytes)), h("td", { class: "right" }, item.ageMs === undefined ? "" : age(new Date(Date.now() - item.ageMs).toISOString())),
+        h("td", {}, oneLine(item.refused ? `${item.refused.reason}; ${item.refused.remedy}` : item.why)))))));
     });
     return details;
   }
@@ -82,10 +80,10 @@ export function cleanPage() {
     try {
       const told = await get("/v1/receipts");
       const list = told.receipts ?? [];
-      receipts.replaceChildren(list.length ? h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "receipts" }, h("table", { class: "plain" }, h("tbody", {}, list.map((/** @type {any} */ one) => h("tr", {},
+      receipts.replaceChildren(list.length ? tableBox("receipts", headRow([["receipt"], ["when"], ["by"], ["things", "right"], ["bytes", "right"], ["", "right"]]), h("tbody", {}, list.map((/** @type {any} */ one) => h("tr", {},
         h("td", { class: "mono" }, oneLine(one.id ?? one.receipt)), h("td", { title: fullTime(one.at) }, age(one.at)), h("td", {}, oneLine(one.command ?? "")),
         h("td", { class: "right" }, plural(one.count ?? one.items?.length ?? 0, "thing")), h("td", { class: "right" }, size(one.bytes ?? 0)),
-        h("td", { class: "right" }, one.undone ? h("span", { class: "muted" }, "undone") : h("button", { type: "button", onclick: () => undo(one.id ?? one.receipt) }, may("manage") ? "Undo" : "🔒 Undo"))))))) : h("p", { class: "muted" }, "Nothing was removed."));
+        h("td", { class: "right" }, one.undone ? h("span", { class: "muted" }, "undone") : h("button", { type: "button", onclick: () => undo(one.id ?? one.receipt) }, may("manage") ? null : lockIcon(), "Undo")))))) : h("p", { class: "muted" }, "Nothing was removed."));
     } catch (error) {
       receipts.replaceChildren(failure(/** @type {any} */ (error)));
     }

@@ -2,7 +2,10 @@
 import { getLines } from "./api.js";
 import { failure, h, say } from "./dom.js";
 import { state } from "./overview.js";
-import { age, groupOf, oneLine, pathOf, plain, plural, projectOf, size } from "./words.js";
+import { age, fullTime, groupOf, oneLine, pathOf, plain, plural, projectOf, size } from "./words.js";
+
+/** How many hits of a session stand open. */
+const SHOWN_HITS = 4;
 
 /** @returns {import("./app.js").Page} */
 export function searchPage() {
@@ -17,11 +20,14 @@ export function searchPage() {
       box, role, since, h("button", { type: "submit", class: "primary" }, "Search")), status, list);
   /** @type {AbortController | null} */
   let running = null;
+  /** @type {HTMLElement | null} */
+  let hitsOf = null;
 
   async function run() {
     running?.abort();
     const mine = running = new AbortController();
     list.replaceChildren();
+    hitsOf = null;
     if (!box.value.trim()) { status.textContent = ""; return; }
     status.textContent = "searching …";
     const parts = new URLSearchParams({ q: box.value, limit: "200" });
@@ -33,22 +39,37 @@ export function searchPage() {
     try {
       await getLines(`/v1/search?${parts}`, (line) => {
         if (line.type === "session" || line.session?.agent || line.hits !== undefined) { session = line.session ?? line; list.append(sessionHead(session)); }
-        else if (line.text !== undefined || line.hit) { hits++; list.append(hit(line.hit ?? line, session)); }
+        else if (line.text !== undefined || line.hit) { hits++; addHit(hit(line.hit ?? line, session)); }
         else if (line.scanned || line.end) {
           const end = line.end ?? line;
           status.textContent = `${plural(hits, "hit")} in ${plural(end.scanned.sessions, "session")} (${size(end.scanned.bytes)})${end.complete ? "" : "; there may be more"}`;
         }
       }, mine.signal);
-      if (!hits) say("Nothing found.");
+      if (!hits) {
+        say("Nothing found.");
+        list.replaceChildren(h("div", { class: "empty" }, h("p", { class: "big" }, "Nothing found."), h("p", {}, "All words must stand in one entry. ", h("code", {}, "\"exact words\""), " and ", h("code", {}, "-without"), " work too.")));
+      }
     } catch (error) {
       if (!mine.signal.aborted) { status.textContent = ""; list.replaceChildren(failure(/** @type {any} */ (error))); }
     }
   }
 
-  /** @param {any} session */
+  /** A session with its hits; beyond the first few they are folded. @param {any} session */
   function sessionHead(session) {
-    return h("h2", { class: "head found" }, state(groupOf(session), false), h("a", { href: pathOf(session) }, oneLine(session.title ?? session.id)),
-      h("span", { class: "muted num" }, [session.agent, projectOf(session), age(session.lastActivityAt), session.hits ? plural(session.hits, "hit") : ""].filter(Boolean).join(" · ")));
+    hitsOf = h("div", { class: "hits" });
+    return h("section", { class: "panel found" }, h("h2", {}, state(groupOf(session), false), h("a", { class: "cut", href: pathOf(session) }, oneLine(session.title ?? session.id)),
+      h("span", { class: "muted num" }, [session.agent, projectOf(session), age(session.lastActivityAt), session.hits ? plural(session.hits, "hit") : ""].filter(Boolean).join(" · "))), hitsOf);
+  }
+
+  /** @param {HTMLElement} line */
+  function addHit(line) {
+    const to = hitsOf ?? list;
+    if (to.children.length < SHOWN_HITS) return to.append(line);
+    let more = /** @type {HTMLElement | null} */ (to.querySelector(":scope > details"));
+    if (!more) to.append(more = h("details", {}, h("summary", {})));
+    /** @type {HTMLElement} */ (more).append(line);
+    const summary = more?.querySelector("summary");
+    if (summary && more) summary.textContent = `${more.children.length - 1} more`;
   }
 
   /** @param {any} hit @param {any} session */
@@ -62,8 +83,9 @@ export function searchPage() {
       at = to;
     }
     parts.push(plain(signs.slice(at).join("")));
-    const target = session ? `${pathOf(session)}#talk` : "/";
-    return h("div", { class: "hit" }, h("a", { href: target }, `${hit.tool ? oneLine(hit.tool) : hit.role} ${hit.entry ? `#${hit.entry}` : ""}`), " ", h("time", { class: "muted num", datetime: hit.at }, age(hit.at)), h("pre", {}, parts));
+    const target = session ? `${pathOf(session)}#${hit.entry ? `e${hit.entry}` : "talk"}` : "/";
+    const who = hit.tool ? oneLine(hit.tool) : hit.role === "user" ? "you" : hit.role === "assistant" ? "agent" : hit.role;
+    return h("a", { class: "hit", href: target }, h("span", { class: "who cut" }, who), h("time", { class: "muted num", datetime: hit.at, title: fullTime(hit.at) }, age(hit.at)), h("span", { class: "text" }, parts));
   }
 
   if (query) run();

@@ -1,12 +1,12 @@
 // One session: talk, terminal, facts, timeline, usage, files; and what can be done with it.
-import { call, get, getBlob, getLines, may, sessionPath } from "./api.js";
+import { call, get, getBlob, may, sessionPath } from "./api.js";
 import { live } from "./app.js";
-import { bars } from "./charts.js";
-import { confirm, failure, h, svg } from "./dom.js";
-import { looked, state } from "./overview.js";
+import { confirm, dialog, failure, h, loading, lockIcon } from "./dom.js";
+import { answerKeys, looked, state } from "./overview.js";
 import { TalkView } from "./talk.js";
 import { TerminalPane } from "./terminal.js";
-import { STATES, age, clock, count, fullTime, groupOf, money, nameOf, oneLine, projectOf, size, terminalOf, tokenSum } from "./words.js";
+import { facts, files, timeline, usage } from "./views.js";
+import { STATES, age, clock, count, fullTime, groupOf, money, nameOf, oneLine, pathOf, projectOf, terminalOf, tokenSum } from "./words.js";
 
 const TABS = [["talk", "Talk"], ["terminal", "Terminal"], ["facts", "Facts"], ["timeline", "Timeline"], ["usage", "Usage"], ["files", "Files"]];
 
@@ -14,12 +14,13 @@ const TABS = [["talk", "Talk"], ["terminal", "Terminal"], ["facts", "Facts"], ["
 export async function sessionPage(key) {
   let { session } = await get(sessionPath(key));
   looked.note(key);
-  const row = () => live.rows.get(key) ?? { ...session, key, group: groupOf(session) };
+  const row = () => live.rows.get(key) ?? { ...session, key, group: groupOf(session), terminalName: session.linked?.find((/** @type {any} */ one) => one.agent === "terminal")?.name };
   const terminal = terminalOf(session);
   const head = h("div", { class: "sessionhead" });
   const banner = h("div", {});
   const panel = h("div", { id: "panel", role: "tabpanel" });
   const wanted = location.hash.slice(1);
+  let entry = Number(wanted.match(/^e(\d+)$/)?.[1] ?? 0);
   let chosen = TABS.some(([id]) => id === wanted) ? wanted : session.kind === "hosted" ? "terminal" : "talk";
   /** @type {TalkView | null} */
   let talk = null;
@@ -33,6 +34,7 @@ export async function sessionPage(key) {
   /** @param {string} id */
   function choose(id) {
     chosen = id;
+    entry = 0;
     history.replaceState(null, "", `${location.pathname}#${id}`);
     draw();
   }
@@ -50,24 +52,55 @@ export async function sessionPage(key) {
     const now = row();
     const [glyph, word, colour] = STATES[now.group] ?? STATES.unknown;
     const fact = (/** @type {string} */ name, /** @type {any} */ value) => (value ? h("span", {}, `${name} `, h("b", {}, value)) : null);
-    head.replaceChildren(
-      h("h1", {}, nameOf(now)),
-      h("button", { type: "button", class: `chip ${colour}`, title: "why", onclick: () => choose("facts") }, `${glyph} ${word}${now.liveness.certainty === "derived" ? " ~" : ""}`),
-      h("div", { class: "facts num" }, fact("agent", now.agent), fact("project", projectOf(now)), fact("branch", oneLine(now.branch)), fact("model", oneLine(now.model)),
-        fact("active", age(now.lastActivityAt)), fact("tokens", now.tokens ? count(tokenSum(now.tokens)) : ""), fact("cost", now.costMicroUsd ? money(now.costMicroUsd) : ""),
-        fact("pid", now.owner ? String(now.owner.pid) : "")),
-      h("div", { class: "actions" }, action("Stop", "manage", stop, Boolean(now.owner)), action(now.pinned ? "Unpin" : "Pin", "manage", pin, true)));
-    const isOver = ["exited", "failed", "destroyed"].includes(now.status);
-    const asks = now.group === "needsYou" && now.waitingFor;
-    banner.replaceChildren(...(asks ? [h("p", { class: "notice" }, state("needsYou"), ` ${oneLine(now.waitingFor)} `, terminal ? h("a", { href: "#terminal", onclick: (/** @type {Event} */ event) => { event.preventDefault(); choose("terminal"); } }, "open terminal") : null)] : []),
-      ...(isOver ? [h("p", { class: "notice" }, `Ended ${fullTime(now.endedAt ?? now.lastActivityAt)} (${oneLine(now.liveness.reason)}, ${now.liveness.certainty})`)] : []));
+    const text = JSON.stringify([now.group, nameOf(now), now.branch, now.model, age(now.lastActivityAt), now.tokens, now.costMicroUsd, now.owner, now.pinned, now.liveness, may("manage")]);
+    drawBanner(now);
     draft.update(now);
+    if (head.dataset.shown === text) return;
+    head.dataset.shown = text;
+    const focused = head.contains(document.activeElement) ? document.activeElement?.textContent : null;
+    head.replaceChildren(
+      h("div", { class: "titleline" },
+        h("button", { type: "button", class: `chip ${colour}`, title: "why", onclick: () => choose("facts") }, `${glyph} ${word}${now.liveness.certainty === "derived" ? " ~" : ""}`),
+        h("h1", {}, nameOf(now)),
+        h("div", { class: "actions" }, actions().map(([name, right, run]) => action(name, right, run)))),
+      h("div", { class: "facts num" }, fact("agent", now.agent), fact("project", projectOf(now)), fact("branch", oneLine(now.branch)), fact("model", oneLine(now.model)),
+        h("span", { title: fullTime(now.lastActivityAt) }, fact("active", age(now.lastActivityAt))), fact("tokens", now.tokens ? count(tokenSum(now.tokens)) : ""), fact("cost", now.costMicroUsd ? money(now.costMicroUsd) : ""),
+        fact("pid", now.owner ? String(now.owner.pid) : "")));
+    if (focused) [...head.querySelectorAll("button")].find((one) => one.textContent === focused)?.focus({ preventScroll: true });
   }
 
-  /** @param {string} name @param {string} right @param {() => void} run @param {boolean} isThere */
-  function action(name, right, run, isThere) {
-    if (!isThere) return null;
-    return h("button", { type: "button", onclick: () => (may(right) ? run() : dispatchEvent(new CustomEvent("ostler-ask", { detail: right }))) }, may(right) ? name : `🔒 ${name}`);
+  /** What it asks, with the keys that answer; or how it ended. @param {any} now */
+  function drawBanner(now) {
+    const isOver = ["exited", "failed", "destroyed"].includes(now.status);
+    const asks = now.group === "needsYou" && now.waitingFor;
+    const text = `${asks ? now.waitingFor : ""}${isOver ? `${now.status} ${now.endedAt}` : ""}${may("type")}`;
+    if (banner.dataset.shown === text) return;
+    banner.dataset.shown = text;
+    const fail = (/** @type {any} */ error) => banner.append(failure(error));
+    const ended = now.endedAt ?? now.lastActivityAt;
+    banner.replaceChildren(...(asks ? [h("div", { class: "notice asks" }, state("needsYou"), h("span", { class: "grow" }, oneLine(now.waitingFor)),
+      terminal ? h("span", { class: "keys" }, answerKeys(terminal, nameOf(now), fail), h("a", { href: "#terminal", onclick: (/** @type {Event} */ event) => { event.preventDefault(); choose("terminal"); } }, "open terminal")) : null)] : []),
+    ...(isOver ? [h("p", { class: "notice over" }, h("span", { title: fullTime(ended) }, `Ended ${ended && Date.now() - Date.parse(ended) > 86_400_000 ? fullTime(ended) : clock(ended)}`), ` (${oneLine(now.liveness.reason)}, ${now.liveness.certainty})`)] : []));
+  }
+
+  /** What can be done with it: name, right, how. @returns {[string, string, () => void][]} */
+  function actions() {
+    const now = row();
+    const isOver = ["exited", "failed", "destroyed"].includes(now.status);
+    return [...(now.owner && !isOver ? [/** @type {[string, string, () => void]} */ (["Stop", "manage", stop])] : []), [now.pinned ? "Unpin" : "Pin", "manage", pin]];
+  }
+
+  /** @param {string} name @param {string} right @param {() => void} run */
+  function action(name, right, run) {
+    return h("button", { type: "button", onclick: () => (may(right) ? run() : dispatchEvent(new CustomEvent("ostler-ask", { detail: right }))) }, may(right) ? null : lockIcon(), name);
+  }
+
+  /** Everything that can be done with it, in one place. */
+  function showActions() {
+    const close = () => box.close();
+    const go = (/** @type {string} */ tab) => { close(); choose(tab); };
+    const box = dialog(nameOf(row()), h("div", { class: "menu" }, actions().map(([name, right, run]) => action(name, right, () => { close(); run(); })),
+      TABS.map(([id, name]) => h("button", { type: "button", onclick: () => go(id) }, name)), terminal ? h("a", { href: `${pathOf(row())}/play`, onclick: close }, "Recording") : null));
   }
 
   async function stop() {
@@ -87,8 +120,7 @@ export async function sessionPage(key) {
   async function pin() {
     try {
       await call(row().pinned ? "DELETE" : "PUT", sessionPath(key, "/pin"));
-      session = (await get(sessionPath(key))).session;
-      drawHead();
+      await look();
     } catch (error) {
       banner.replaceChildren(failure(/** @type {any} */ (error)));
     }
@@ -130,7 +162,7 @@ export async function sessionPage(key) {
         line.hidden = Boolean(reason) || now.kind === "hosted";
         closed.hidden = !reason || ["exited", "failed", "destroyed"].includes(now.status);
         closed.textContent = reason ?? "";
-        button.textContent = may("type") ? "Send" : "🔒 Send";
+        button.replaceChildren(...(may("type") ? ["Send"] : [lockIcon(), "Send"]));
       },
     };
   }
@@ -146,16 +178,16 @@ export async function sessionPage(key) {
     pane = null;
     draft.element.hidden = chosen !== "talk";
     if (chosen === "talk") {
-      talk ??= new TalkView(key);
+      talk ??= new TalkView(key, pathOf({ ...session, key }));
       panel.replaceChildren(talk.element);
-      if (!talk.entries.length) talk.load();
+      if (!talk.entries.length || entry) talk.load(entry || undefined);
     } else if (chosen === "terminal") drawTerminal();
     else drawOther(chosen);
   }
 
   function drawTerminal() {
     if (!terminal) {
-      panel.replaceChildren(h("p", { class: "empty" }, "It runs in no terminal of ostler's."));
+      panel.replaceChildren(h("div", { class: "empty" }, h("p", { class: "big" }, "It runs in no terminal of ostler's."), h("p", {}, "One that does is started by ", h("code", {}, `ostler create --agent ${session.agent}`), ".")));
     } else if (["exited", "failed", "destroyed"].includes(row().status)) {
       panel.replaceChildren(h("p", { class: "muted" }, "It is over; this is its last screen."));
       get(`/v1/terminals/${encodeURIComponent(terminal)}/snapshot`).then((told) => {
@@ -167,7 +199,7 @@ export async function sessionPage(key) {
       panel.replaceChildren(pane.element);
       pane.show();
     }
-    if (terminal) panel.append(h("p", { class: "toolbar" }, h("button", { type: "button", class: "quiet", onclick: screenshot }, "Screenshot")));
+    if (terminal) panel.append(h("p", { class: "toolbar" }, h("a", { href: `${pathOf({ ...session, key })}/play` }, "Recording"), h("button", { type: "button", class: "quiet", onclick: screenshot }, "Screenshot")));
   }
 
   async function screenshot() {
@@ -178,9 +210,9 @@ export async function sessionPage(key) {
 
   /** @param {string} id */
   async function drawOther(id) {
-    panel.replaceChildren();
+    panel.replaceChildren(loading("Looking …"));
     try {
-      const made = id === "facts" ? await facts(key) : id === "timeline" ? await timeline(key) : id === "usage" ? usage(session) : await files(key, session);
+      const made = id === "facts" ? await facts(key) : id === "timeline" ? await timeline(key) : id === "usage" ? await usage(key, session) : await files(key, session, terminal);
       if (chosen === id) panel.replaceChildren(made);
     } catch (error) {
       panel.replaceChildren(failure(/** @type {any} */ (error)));
@@ -188,11 +220,31 @@ export async function sessionPage(key) {
   }
 
   let active = row().lastActivityAt;
+  let wasLive = live.rows.has(key);
+  /** It is over, or was over and began anew: everything stays, and its end is told. */
+  async function look() {
+    try {
+      session = (await get(sessionPath(key))).session;
+      drawHead();
+    } catch (error) {
+      banner.dataset.shown = "";
+      banner.replaceChildren(failure(/** @type {any} */ (error)));
+    }
+  }
+  const anchored = () => {
+    const number = Number(location.hash.match(/^#e(\d+)$/)?.[1] ?? 0);
+    if (number && chosen === "talk") talk?.load(number);
+  };
+  addEventListener("hashchange", anchored);
   draw();
   return {
     element,
     title: nameOf(row()),
     update() {
+      if (wasLive !== live.rows.has(key)) {
+        wasLive = !wasLive;
+        if (!wasLive) look();
+      }
       drawHead();
       pane?.show();
       if (row().lastActivityAt !== active) {
@@ -205,89 +257,13 @@ export async function sessionPage(key) {
       const at = "123456".indexOf(event.key);
       if (at >= 0 && event.key) choose(TABS[at][0]);
       else if (event.key === "w") choose("facts");
+      else if (event.key === ".") showActions();
       else if (event.key === "r") { event.preventDefault(); choose("talk"); draft.focus(); }
       else if (event.key === "i" && pane) { event.preventDefault(); pane.begin(); }
     },
     close() {
+      removeEventListener("hashchange", anchored);
       pane?.close();
     },
   };
-}
-
-/** The evidence of `why`, the line that decided marked. @param {string} key */
-async function facts(key) {
-  const why = await get(sessionPath(key, "/why"));
-  const decided = why.verdict.decidedBy;
-  const cells = ["fact", "value", "source", "effect", "age"];
-  return h("div", {}, h("p", { class: "notice" }, `${why.verdict.status}: ${why.verdict.liveness} (${oneLine(why.verdict.reason)})`),
-    h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "evidence" }, h("table", { class: "plain" },
-      h("thead", {}, h("tr", {}, cells.map((cell) => h("th", { scope: "col" }, cell)))),
-      h("tbody", {}, why.evidence.map((/** @type {any} */ one, /** @type {number} */ at) => h("tr", { class: at === decided ? "verdict" : null },
-        h("td", {}, oneLine(one.fact)), h("td", { class: "mono" }, oneLine(String(one.value ?? ""))), h("td", {}, oneLine(one.source)), h("td", {}, oneLine(one.effect ?? "")),
-        h("td", { class: "num", title: fullTime(one.observedAt) }, one.ageMs === undefined ? "" : one.ageMs < 1000 ? "now" : `${Math.round(one.ageMs / 1000)} s`)))))),
-    h("p", { class: "muted" }, `May it be collected? ${why.collect.allowed ? "Yes" : "No"}: ${oneLine(why.collect.reason)}${why.collect.remedy ? `; ${oneLine(why.collect.remedy)}` : ""}`));
-}
-
-/** Turns and tools on one axis; long pauses are pressed together and marked. @param {string} key */
-async function timeline(key) {
-  const [talk, events] = [await get(sessionPath(key, "/talk?last=400")), /** @type {any[]} */ ([])];
-  const id = talk.id;
-  await getLines(`/v1/sessions/${encodeURIComponent(id)}/timeline`, (line) => events.push(line)).catch(() => {});
-  const marks = [...talk.entries.filter((/** @type {any} */ one) => one.at).map((/** @type {any} */ one) => ({ at: one.at, what: one.role === "tool" ? oneLine(one.tool) : one.role === "user" ? "you" : one.role, kind: one.role })),
-    ...events.map((one) => ({ at: one.at, what: one.type ?? one.kind, kind: "event" }))].sort((one, other) => (one.at < other.at ? -1 : 1));
-  if (!marks.length) return h("p", { class: "empty" }, "Nothing has a time.");
-  const rows = [];
-  let before = Date.parse(marks[0].at);
-  for (const mark of marks) {
-    const gap = (Date.parse(mark.at) - before) / 1000;
-    if (gap > 300) rows.push(h("tr", {}, h("td", { colspan: "3", class: "muted" }, `… ${gap > 3600 ? `${Math.round(gap / 3600)} h` : `${Math.round(gap / 60)} min`} without anything …`)));
-    rows.push(h("tr", {}, h("td", { class: "num", title: fullTime(mark.at) }, clock(mark.at)), h("td", { class: mark.kind === "user" ? "needsYou" : mark.kind === "event" ? "working" : "" }, mark.what), h("td", { class: "muted num right" }, gap >= 1 ? `+${Math.round(gap)} s` : "")));
-    before = Date.parse(mark.at);
-  }
-  return h("div", {}, strip(marks), h("p", { class: "muted" }, `${marks.length} entries, newest last; pauses over five minutes are pressed together`),
-    h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "timeline" }, h("table", { class: "plain" }, h("thead", {}, h("tr", {}, ["time", "what", "after"].map((cell) => h("th", { scope: "col" }, cell)))), h("tbody", {}, rows))));
-}
-
-/** All of it on one axis. @param {{at: string, what: string, kind: string}[]} marks */
-function strip(marks) {
-  let at = 0, before = Date.parse(marks[0].at);
-  const places = marks.map((mark) => {
-    at += Math.min(300, (Date.parse(mark.at) - before) / 1000) + 1;
-    before = Date.parse(mark.at);
-    return at;
-  });
-  const scale = 996 / Math.max(1, at);
-  return svg("svg", { class: "strip", viewBox: "0 0 1000 32", preserveAspectRatio: "none", role: "img", "aria-label": "The session on one axis; the table below has the same entries" },
-    marks.map((mark, one) => svg("rect", { class: mark.kind, x: places[one] * scale, y: mark.kind === "user" ? 0 : 8, width: 3, height: mark.kind === "user" ? 32 : 16 })));
-}
-
-/** @param {any} session */
-function usage(session) {
-  const tokens = session.tokens;
-  if (!tokens) return h("p", { class: "empty" }, "The agent states no usage.");
-  const kinds = [["input", tokens.input], ["output", tokens.output], ["cache read", tokens.cacheRead], ["cache write", tokens.cacheWrite]];
-  return h("div", { class: "grid2" }, h("section", { class: "panel" }, h("h2", {}, "Tokens by kind"), bars(kinds.map(([label, value]) => ({ label, parts: [value] })), ["tokens"]),
-    h("table", { class: "plain" }, h("tbody", {}, kinds.map(([label, value]) => h("tr", {}, h("th", { scope: "row" }, label), h("td", { class: "right" }, value.toLocaleString("en")))),
-      session.costMicroUsd ? h("tr", {}, h("th", { scope: "row" }, "cost, stated"), h("td", { class: "right" }, money(session.costMicroUsd))) : null,
-      session.turns ? h("tr", {}, h("th", { scope: "row" }, "turns"), h("td", { class: "right" }, session.turns)) : null))));
-}
-
-/** @param {string} key @param {any} session */
-async function files(key, session) {
-  const talk = await get(sessionPath(key, "/talk?last=1000"));
-  /** @type {Map<string, number>} */
-  const touched = new Map();
-  for (const entry of talk.entries) {
-    if (entry.role !== "tool") continue;
-    const found = JSON.stringify(entry.blocks).match(/\\"(?:file_path|path|filePath)\\":\s*\\"(.*?)\\"/g) ?? [];
-    for (const one of found) {
-      const path = one.replace(/^.*?:\s*\\"/, "").replace(/\\"$/, "");
-      touched.set(path, (touched.get(path) ?? 0) + 1);
-    }
-  }
-  const line = (/** @type {string} */ name, /** @type {string} */ path, /** @type {string} */ more) => h("tr", {}, h("th", { scope: "row" }, name), h("td", { class: "mono" }, oneLine(path)), h("td", { class: "right" }, more));
-  return h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "files" }, h("table", { class: "plain" }, h("tbody", {},
-    session.cwd ? line("directory", session.cwd, "") : null,
-    session.transcript ? line("transcript", session.transcript.path, size(session.transcript.bytes)) : null,
-    [...touched].sort((one, other) => other[1] - one[1]).slice(0, 200).map(([path, times]) => line("touched", path, `×${times}`)))));
 }

@@ -18,7 +18,7 @@ let timer = 0;
 let pause = 0;
 
 /** Whether the connection lives; listeners are told when that changes. */
-export const link = { isUp: false, lostAt: 0, listeners: /** @type {Set<() => void>} */ (new Set()) };
+export const link = { isUp: false, isOtherVersion: false, lostAt: 0, heardAt: () => heard, listeners: /** @type {Set<() => void>} */ (new Set()) };
 
 /** @param {boolean} isUp */
 function setUp(isUp) {
@@ -28,9 +28,11 @@ function setUp(isUp) {
   for (const tell of link.listeners) tell();
 }
 
-/** @param {any} message */
+/** Whether it was handed to the connection. @param {any} message */
 function send(message) {
-  if (socket?.readyState === WebSocket.OPEN) socket.send(JSON.stringify(message));
+  if (socket?.readyState !== WebSocket.OPEN) return false;
+  socket.send(JSON.stringify(message));
+  return true;
 }
 
 /** @param {number} ch @param {Channel} channel */
@@ -80,9 +82,13 @@ function retry() {
   wait = Math.min(wait * 2, 10_000);
 }
 
-/** A page of another version is loaded anew, once. */
+/** A page of another version is loaded anew, once; if that changes nothing, a person is told. */
 function reloadOnce() {
-  if (sessionStorage.getItem("ostler.reloaded") === VERSION) return;
+  if (sessionStorage.getItem("ostler.reloaded") === VERSION) {
+    link.isOtherVersion = true;
+    for (const tell of link.listeners) tell();
+    return;
+  }
   sessionStorage.setItem("ostler.reloaded", VERSION);
   location.reload();
 }
@@ -145,7 +151,7 @@ export function startLink() {
 /**
  * Subscribes to something.
  * @param {any} what @param {(frame: any) => void} take
- * @returns {{send: (message: any) => void, change: (what: any) => void, close: () => void}}
+ * @returns {{send: (message: any) => boolean, change: (what: any) => void, close: () => void}}
  */
 export function subscribe(what, take) {
   const ch = next++;

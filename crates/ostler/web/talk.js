@@ -1,9 +1,11 @@
 // A conversation: what was said in blocks, tools folded into one line, live at its end.
 import { get, sessionPath } from "./api.js";
-import { failure, h } from "./dom.js";
+import { failure, h, loading } from "./dom.js";
 import { clock, fullTime, oneLine, plain, plural } from "./words.js";
 
 const PAGE = 100;
+/** How many entries are in the page at once; further ones are asked for. */
+const WINDOW = 400;
 const LONG_LINES = 40;
 
 /** @typedef {{number: number, at?: string, role: string, tool?: string, subagent?: string, blocks: any[], cut?: number}} Entry */
@@ -48,32 +50,48 @@ function block(block) {
 }
 const blockOf = block;
 
+/** @type {Record<string, string>} */
 const WHO = { user: "you", assistant: "agent", system: "notice" };
+/** Roles that are folded into one line. */
+const FOLDED = ["tool", "result", "system"];
 
-/** @param {Entry} entry */
-function speech(entry) {
-  const who = entry.subagent ? "sub-agent" : WHO[/** @type {"user"} */ (entry.role)] ?? entry.role;
+/** The time of an entry, which is its address too. @param {Entry} entry @param {string} address */
+function anchor(entry, address) {
+  return h("a", { class: "at num", href: `${address}#e${entry.number}`, title: `${fullTime(entry.at)} · entry ${entry.number}` }, h("time", { datetime: entry.at }, clock(entry.at) || `#${entry.number}`));
+}
+
+/** @param {Entry} entry @param {string} address */
+function speech(entry, address) {
   return h("div", { class: `entry ${entry.role}`, id: `e${entry.number}` },
-    h("time", { datetime: entry.at, title: fullTime(entry.at) }, clock(entry.at)), h("span", { class: "who" }, who),
+    anchor(entry, address), h("span", { class: "who" }, WHO[entry.role] ?? entry.role),
     h("div", { class: "body" }, entry.blocks.map(blockOf), entry.cut ? h("p", { class: "muted" }, `${plural(entry.cut, "character")} more in the transcript`) : null));
 }
 
-/** Consecutive tools as one line that says how many, which, how long. @param {Entry[]} entries @param {boolean} isOpen */
-function tools(entries, isOpen) {
+/** How long a stretch of entries took. @param {Entry[]} entries */
+function took(entries) {
+  const seconds = (Date.parse(entries[entries.length - 1].at ?? "") - Date.parse(entries[0].at ?? "")) / 1000;
+  return seconds >= 1 ? ` · ${seconds >= 90 ? `${Math.floor(seconds / 60)}m ${Math.round(seconds % 60)}s` : `${Math.round(seconds)}s`}` : "";
+}
+
+/** Whether a tool's answer says that it failed. @param {Entry} entry */
+const hasFailed = (entry) => entry.role === "result" && /^(error|<tool_use_error>|exit code [1-9])/i.test(entry.blocks[0]?.text ?? entry.blocks[0]?.spans?.[0]?.text ?? "");
+
+/** Consecutive tools as one line that says how many, which, failures, how long. @param {Entry[]} entries */
+function toolsLine(entries) {
   /** @type {Map<string, number>} */
   const kinds = new Map();
   for (const entry of entries) if (entry.role === "tool") kinds.set(entry.tool ?? "tool", (kinds.get(entry.tool ?? "tool") ?? 0) + 1);
   const calls = entries.filter((entry) => entry.role === "tool").length;
+  if (!calls) return plural(entries.length, "record");
+  const failed = entries.filter(hasFailed).length;
   const names = [...kinds].map(([name, times]) => `${oneLine(name)}${times > 1 ? ` ×${times}` : ""}`).join("  ");
-  const first = Date.parse(entries[0].at ?? ""), last = Date.parse(entries[entries.length - 1].at ?? "");
-  const took = last - first >= 1000 ? ` · ${Math.round((last - first) / 1000)} s` : "";
-  const details = h("details", { class: "tools", "data-first": entries[0].number },
-    h("summary", {}, calls ? `${plural(calls, "tool call")} · ${names}${took}` : plural(entries.length, "record")));
-  const fill = () => {
-    if (details.children.length > 1) return;
-    details.append(...entries.map((entry) => h("div", { class: "tool", id: `e${entry.number}` },
-      h("span", { class: "mono" }, `${clock(entry.at)} ${entry.role === "tool" ? oneLine(entry.tool) : entry.role}`), entry.blocks.map(blockOf))));
-  };
+  return `${plural(calls, "tool call")} · ${names}${failed ? ` · ${failed} failed` : ""}${took(entries)}`;
+}
+
+/** A folded stretch, filled when it is opened. @param {Entry[]} entries @param {string} summary @param {boolean} isOpen @param {() => any[]} make */
+function fold(entries, summary, isOpen, make) {
+  const details = h("details", { class: "tools", "data-first": entries[0].number, "data-last": entries[entries.length - 1].number }, h("summary", {}, summary));
+  const fill = () => { if (details.children.length < 2) details.append(...make()); };
   details.addEventListener("toggle", () => { if (details.open) fill(); });
   if (isOpen) { details.open = true; fill(); }
   return details;
@@ -81,27 +99,41 @@ function tools(entries, isOpen) {
 
 /** The conversation of a session. */
 export class TalkView {
-  /** @param {string} key */
-  constructor(key) {
+  /** @param {string} key @param {string} address the session's page */
+  constructor(key, address) {
     this.key = key;
+    this.address = address;
     /** @type {Entry[]} */
     this.entries = [];
     this.total = 0;
+    this.allOpen = false;
+    this.tools = h("button", { type: "button", class: "quiet", "aria-pressed": "false", onclick: () => { this.allOpen = !this.allOpen; this.tools.setAttribute("aria-pressed", String(this.allOpen)); this.draw(true); } }, "▸ all tools");
+    this.newest = h("button", { type: "button", class: "quiet", onclick: () => this.load() }, "↓ newest");
+    this.place = h("span", { class: "muted num" });
     this.earlier = h("button", { type: "button", class: "more", hidden: true, onclick: () => this.loadEarlier() }, "Show earlier");
+    this.later = h("button", { type: "button", class: "more", hidden: true, onclick: () => this.loadLater() }, "Show later");
     this.list = h("div", { class: "talk" });
-    this.fresh = h("button", { type: "button", class: "more", hidden: true, onclick: () => this.toEnd() });
-    this.element = h("div", {}, this.earlier, this.list, this.fresh);
+    this.fresh = h("button", { type: "button", class: "more fresh", hidden: true, onclick: () => this.toEnd() });
+    this.element = h("div", {}, h("div", { class: "talkbar" }, this.place, this.tools, this.newest), this.earlier, this.list, this.later, this.fresh);
     this.isBusy = false;
     this.missed = 0;
   }
 
-  async load() {
+  /** @param {string} query */
+  async ask(query) {
+    const told = await get(sessionPath(this.key, `/talk?${query}`));
+    this.total = told.total;
+    return told.entries;
+  }
+
+  /** The newest entries, or those round one of them. @param {number} [number] */
+  async load(number) {
+    if (!this.entries.length) this.list.replaceChildren(loading("Reading the conversation …"));
     try {
-      const told = await get(sessionPath(this.key, `/talk?last=${PAGE}`));
-      this.entries = told.entries;
-      this.total = told.total;
+      this.entries = await this.ask(number ? `from=${Math.max(1, number - PAGE / 2)}&limit=${PAGE}` : `last=${PAGE}`);
       this.draw();
-      this.toEnd();
+      if (number) this.toEntry(number);
+      else this.toEnd();
     } catch (error) {
       this.list.replaceChildren(failure(/** @type {any} */ (error)));
     }
@@ -110,11 +142,25 @@ export class TalkView {
   async loadEarlier() {
     const first = this.entries[0]?.number ?? 1;
     const from = Math.max(1, first - PAGE);
-    const told = await get(sessionPath(this.key, `/talk?from=${from}&limit=${first - from}`));
-    this.entries = [...told.entries, ...this.entries];
-    const before = document.documentElement.scrollHeight;
+    const more = await this.ask(`from=${from}&limit=${first - from}`);
+    this.entries = [...more, ...this.entries].slice(0, WINDOW);
+    this.keepPlace(`e${first}`);
+  }
+
+  async loadLater() {
+    const last = this.entries[this.entries.length - 1]?.number ?? 0;
+    const more = await this.ask(`from=${last + 1}&limit=${PAGE}`);
+    this.entries = [...this.entries, ...more].slice(-WINDOW);
+    this.keepPlace(`e${last}`);
+  }
+
+  /** Draws, and what was read stays where it was. @param {string} id */
+  keepPlace(id) {
+    const find = () => document.getElementById(id) ?? this.list.querySelector(`[data-first="${id.slice(1)}"], [data-last="${id.slice(1)}"]`);
+    const before = find()?.getBoundingClientRect().top ?? 0;
     this.draw();
-    scrollBy(0, document.documentElement.scrollHeight - before);
+    const after = find()?.getBoundingClientRect().top;
+    if (after !== undefined) scrollBy(0, after - before);
   }
 
   /** What was added since. */
@@ -122,15 +168,17 @@ export class TalkView {
     if (this.isBusy) return;
     this.isBusy = true;
     try {
-      const told = await get(sessionPath(this.key, `/talk?from=${this.total + 1}`));
-      this.total = told.total;
-      if (!told.entries.length) return;
+      const last = this.entries[this.entries.length - 1]?.number ?? 0;
+      // Whoever reads further up is told, and goes on reading.
+      if (last < this.total) { this.total = (await get(sessionPath(this.key, "/talk?last=1"))).total; return this.draw(); }
+      const more = await this.ask(`from=${last + 1}&limit=${PAGE}`);
+      if (!more.length) return;
       const atEnd = this.isAtEnd();
-      this.entries = [...this.entries, ...told.entries];
+      this.entries = atEnd ? [...this.entries, ...more].slice(-WINDOW) : [...this.entries, ...more];
       this.draw();
       if (atEnd) this.toEnd();
       else {
-        this.missed += told.entries.length;
+        this.missed += more.length;
         this.fresh.hidden = false;
         this.fresh.textContent = `${this.missed} new ↓`;
       }
@@ -149,22 +197,47 @@ export class TalkView {
     if (this.element.isConnected) scrollTo(0, document.documentElement.scrollHeight);
   }
 
-  draw() {
-    const open = new Set([...this.list.querySelectorAll("details[open]")].map((one) => /** @type {HTMLElement} */ (one).dataset.first));
+  /** @param {number} number */
+  toEntry(number) {
+    const folded = [...this.list.querySelectorAll("details")].find((one) => Number(one.dataset.first) <= number && number <= Number(one.dataset.last));
+    if (folded) folded.open = true;
+    requestAnimationFrame(() => {
+      const entry = document.getElementById(`e${number}`);
+      entry?.scrollIntoView({ block: "center" });
+      entry?.classList.add("found");
+    });
+  }
+
+  /** What was opened stays open, also when its stretch grows. @param {boolean} [isAnew] */
+  draw(isAnew = false) {
+    const open = isAnew ? new Set() : new Set([...this.list.querySelectorAll("details[open]")].map((one) => /** @type {HTMLElement} */ (one).dataset.first));
     const parts = [];
     /** @type {Entry[]} */
     let run = [];
     const flush = () => {
-      if (run.length) parts.push(tools(run, open.has(String(run[0].number))));
+      if (run.length) parts.push(this.stretch(run, this.allOpen || run.some((entry) => open.has(String(entry.number)))));
       run = [];
     };
     for (const entry of this.entries) {
-      if (["tool", "result", "system"].includes(entry.role)) run.push(entry);
-      else { flush(); parts.push(speech(entry)); }
+      if (run.length && run[0].subagent !== entry.subagent) flush();
+      if (entry.subagent || FOLDED.includes(entry.role)) run.push(entry);
+      else { flush(); parts.push(speech(entry, this.address)); }
     }
     flush();
     if (!parts.length) parts.push(h("p", { class: "empty" }, "Nothing was said yet."));
     this.list.replaceChildren(...parts);
-    this.earlier.hidden = (this.entries[0]?.number ?? 1) <= 1;
+    const first = this.entries[0]?.number ?? 1, last = this.entries[this.entries.length - 1]?.number ?? 0;
+    this.earlier.hidden = first <= 1;
+    this.later.hidden = last >= this.total;
+    this.place.textContent = this.total > this.entries.length ? `${first.toLocaleString("en")}–${last.toLocaleString("en")} of ${this.total.toLocaleString("en")}` : plural(this.total, "entry").replace("entrys", "entries");
+  }
+
+  /** Tools in a row, or everything that a sub-agent did. @param {Entry[]} entries @param {boolean} isOpen */
+  stretch(entries, isOpen) {
+    const tool = (/** @type {Entry} */ entry) => h("div", { class: `tool ${hasFailed(entry) ? "bad" : ""}`, id: `e${entry.number}` },
+      h("div", { class: "toolhead" }, anchor(entry, this.address), h("b", {}, entry.role === "tool" ? oneLine(entry.tool) : entry.role)), entry.blocks.map(blockOf));
+    const name = entries[0].subagent;
+    if (!name) return fold(entries, toolsLine(entries), isOpen, () => entries.map(tool));
+    return fold(entries, `sub-agent ${oneLine(name)} · ${plural(entries.length, "record")}${took(entries)}`, isOpen, () => entries.map((entry) => (FOLDED.includes(entry.role) ? tool(entry) : speech(entry, this.address))));
   }
 }

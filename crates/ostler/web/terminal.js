@@ -1,17 +1,21 @@
-// A terminal in the page: changed rows become text in the DOM, so that selecting, finding, copying, zooming and reading
-// aloud are the browser's own. The server has the emulator; this knows no escape sequence.
-import { may } from "./api.js";
-import { h, say } from "./dom.js";
+// A terminal that can be watched, read and typed into: keys, text, paste and the mouse by their names.
+import { get, may } from "./api.js";
+import { h, lockIcon, say } from "./dom.js";
+import { ScreenView } from "./screen.js";
 import { subscribe } from "./socket.js";
 import { plain } from "./words.js";
-
-let sheets = 0;
 
 /** Names of keys as `ostler send-keys` has them. @type {Record<string, string>} */
 const KEYS = {
   ArrowUp: "Up", ArrowDown: "Down", ArrowLeft: "Left", ArrowRight: "Right", Enter: "Enter", Tab: "Tab", Escape: "Escape",
   Backspace: "Backspace", Delete: "Delete", Insert: "Insert", Home: "Home", End: "End", PageUp: "PageUp", PageDown: "PageDown",
 };
+
+/** How many new lines are read out in a second. */
+const LINES_A_SECOND = 5;
+const MOST_READ_LINES = 200;
+/** What a message of the socket has room for. */
+const MOST_PASTED = 1_040_000;
 
 /** The name of a key that is not text. @param {KeyboardEvent} event @returns {string | null} */
 export function keyName(event) {
@@ -22,122 +26,46 @@ export function keyName(event) {
   return null;
 }
 
-/** Rows of runs, put on a page. Used by live terminals, thumbnails and recordings. */
-export class ScreenView {
-  /** @param {string} name */
-  constructor(name) {
-    this.screen = h("div", { class: "screen" });
-    this.cursor = h("div", { class: "cursor", "aria-hidden": "true", hidden: true });
-    this.element = h("div", { class: "term", role: "region", "aria-label": `Terminal ${name}`, tabindex: "0" }, this.screen);
-    this.prefix = `t${++sheets}s`;
-    this.sheet = new CSSStyleSheet();
-    document.adoptedStyleSheets = [...document.adoptedStyleSheets, this.sheet];
-    /** @type {HTMLElement[]} */
-    this.rows = [];
-    this.styles = 0;
-    this.size = [0, 0];
-    this.scaled = 1;
-    this.tall = 0;
+/** New lines as a log that a screen reader reads, while the screen itself stands still. */
+class ReadLog {
+  constructor() {
+    this.lines = h("div", { class: "readlog", role: "log", "aria-label": "New lines", tabindex: "0" });
+    /** @type {string[]} */
+    this.queue = [];
+    /** @type {Set<string>} */
+    this.seen = new Set();
+    this.timer = 0;
   }
 
-  /** @param {any} frame */
-  apply(frame) {
-    if (frame.whole || frame.size) this.clear(frame.size);
-    for (const css of frame.styles ?? frame.css ?? []) {
-      const at = this.styles++;
-      if (css) this.sheet.insertRule(`.${this.prefix}${at}{${css}}`, this.sheet.cssRules.length);
-    }
-    for (const [at, runs] of frame.rows ?? []) this.rows[at]?.replaceChildren(...this.runs(runs));
-    if (frame.cursor) {
-      this.cursor.hidden = frame.cursor.length === 0;
-      if (frame.cursor.length) {
-        this.cursor.style.top = `${frame.cursor[0] * 17}px`;
-        this.cursor.style.left = `${frame.cursor[1]}ch`;
-      }
-    }
+  /** @param {string[]} rows */
+  begin(rows) {
+    this.seen = new Set(rows.map((row) => row.trimEnd()));
+    this.queue = [];
+    this.lines.replaceChildren();
   }
 
-  /** @param {number[]} size */
-  clear(size) {
-    this.size = size;
-    this.styles = 0;
-    this.sheet.replaceSync("");
-    this.rows = Array.from({ length: size[1] }, () => h("div", { class: "row" }));
-    this.screen.replaceChildren(...this.rows, this.cursor);
-    this.screen.style.minWidth = `${size[0]}ch`;
+  /** @param {string[]} rows */
+  note(rows) {
+    for (const row of rows.map((one) => one.trimEnd())) if (row && !this.seen.has(row)) this.queue.push(row);
+    this.seen = new Set(rows.map((row) => row.trimEnd()));
+    // What nobody could listen to is not kept: the newest lines are read.
+    this.queue = this.queue.slice(-MOST_READ_LINES);
+    if (!this.timer) this.timer = setTimeout(() => this.say(), 1000 / LINES_A_SECOND);
   }
 
-  /** @param {[string, number, number?][]} runs */
-  runs(runs) {
-    return runs.map(([text, style, wide]) => {
-      const span = document.createElement("span");
-      span.className = `${this.prefix}${style}${wide ? " wide" : ""}`;
-      span.textContent = text;
-      return span;
-    });
+  say() {
+    this.timer = 0;
+    const line = this.queue.shift();
+    if (line === undefined) return;
+    this.lines.append(h("div", {}, plain(line)));
+    while (this.lines.children.length > MOST_READ_LINES) this.lines.firstElementChild?.remove();
+    this.timer = setTimeout(() => this.say(), 1000 / LINES_A_SECOND);
   }
 
-  /** Makes it as small as its box: smaller, never re-wrapped. @param {boolean} isOn @param {number} [least] */
-  fitWidth(isOn, least = 0.4) {
-    const screen = this.screen;
-    const room = this.element.clientWidth - 16;
-    const scale = isOn && screen.offsetWidth > room && room > 0 ? Math.max(least, room / screen.offsetWidth) : 1;
-    const tall = screen.offsetHeight;
-    if (scale === this.scaled && tall === this.tall) return;
-    this.scaled = scale;
-    this.tall = tall;
-    screen.style.transform = scale < 1 ? `scale(${scale})` : "";
-    screen.style.marginBottom = scale < 1 ? `${(scale - 1) * tall}px` : "";
-    screen.style.marginRight = scale < 1 ? `${(scale - 1) * screen.offsetWidth}px` : "";
-  }
-
-  text() {
-    return this.rows.map((row) => row.textContent ?? "");
-  }
-
-  close() {
-    document.adoptedStyleSheets = document.adoptedStyleSheets.filter((one) => one !== this.sheet);
-    this.element.remove();
-  }
-}
-
-/** A small live picture of the last lines of a terminal. */
-export class Thumbnail {
-  /** @param {string} id @param {string} name */
-  constructor(id, name) {
-    this.view = new ScreenView(name);
-    this.view.element.setAttribute("aria-label", `Live screen of ${name}`);
-    this.channel = subscribe({ what: "terminal", id }, (frame) => {
-      if (frame.error) this.view.element.replaceChildren(plain(frame.error.message));
-      if (frame.gen === undefined) return;
-      this.view.apply(frame);
-      requestAnimationFrame(() => this.channel.send({ op: "seen", gen: frame.gen }));
-      this.follow();
-    });
-    this.element = this.view.element;
-  }
-
-  /** Shows the end of what is written, not the empty rows below it. */
-  follow() {
-    const rows = this.view.text();
-    let last = rows.length - 1;
-    while (last > 0 && !rows[last].trim()) last--;
-    const first = Math.max(0, last - 8);
-    this.view.rows.forEach((row, at) => { row.hidden = at > last || at < first; });
-    this.view.cursor.hidden = true;
-    this.view.fitWidth(true, 0.75);
-  }
-
-  /** @param {string[]} keys */
-  press(keys) {
-    this.channel.send({ op: "take" });
-    this.channel.send({ op: "keys", n: Date.now(), keys });
-    setTimeout(() => this.channel.send({ op: "release" }), 300);
-  }
-
-  close() {
-    this.channel.close();
-    this.view.close();
+  end() {
+    clearTimeout(this.timer);
+    this.timer = 0;
+    this.queue = [];
   }
 }
 
@@ -151,16 +79,40 @@ export class TerminalPane {
     this.sent = Date.now() * 1000;
     this.isTyping = false;
     this.zoom = "fit";
+    this.mouse = "off";
+    this.pointedAt = "";
+    this.rolled = 0;
+    this.isReading = false;
+    this.log = new ReadLog();
     /** @type {Set<string>} */
     this.held = new Set();
-    this.who = h("strong", {}, "watching");
+    this.who = h("strong", { class: "who" }, "watching");
     this.size = h("span", { class: "muted num" });
-    this.take = h("button", { type: "button", onclick: () => (this.isTyping ? this.leave() : this.begin()) }, "Take the keyboard");
+    this.take = h("button", { type: "button", onclick: () => (this.isTyping ? this.leave() : this.begin()) });
     this.fitButton = h("button", { type: "button", class: "quiet", hidden: true, onclick: () => this.fit() }, "Fit to this window");
     this.zoomButton = h("button", { type: "button", class: "quiet", onclick: () => this.changeZoom() }, "1:1");
+    this.readButton = h("button", { type: "button", class: "quiet", "aria-pressed": "false", title: "The screen stands still; new lines are read out", onclick: () => this.changeReading() }, "Read mode");
+    this.earlier = h("button", { type: "button", class: "quiet", onclick: () => this.loadScrollback() }, "Earlier lines");
     this.said = h("span", { class: "failed", role: "alert" });
-    this.input = h("textarea", {
-      class: "keys-in", "aria-label": `Type into ${name}; Ctrl+] leaves`, autocapitalize: "off", autocomplete: "off", autocorrect: "off",
+    this.frozen = h("div", { class: "term frozen", role: "region", "aria-label": `Terminal ${name}, standing still`, tabindex: "0", hidden: true });
+    this.history = h("pre", { class: "history", tabindex: "0", "aria-label": "Lines that scrolled away", hidden: true });
+    this.input = this.makeInput();
+    this.view.element.append(this.input);
+    this.listen();
+    this.keybar = this.makeKeybar();
+    this.element = h("div", {},
+      h("div", { class: "termbar" }, this.who, this.size, this.take, this.fitButton, this.zoomButton, this.readButton, this.earlier, this.said),
+      this.history, this.view.element, this.frozen, this.keybar);
+    this.log.lines.hidden = true;
+    this.element.append(this.log.lines);
+    this.observer = new ResizeObserver(() => this.scale());
+    this.observer.observe(this.element);
+    this.channel = subscribe({ what: "terminal", id }, (frame) => this.receive(frame));
+  }
+
+  makeInput() {
+    return h("textarea", {
+      class: "keys-in", "aria-label": `Type into ${this.name}; Ctrl+] leaves`, autocapitalize: "off", autocomplete: "off", autocorrect: "off",
       spellcheck: "false", tabindex: "-1",
       onkeydown: (/** @type {KeyboardEvent} */ event) => this.keydown(event),
       oninput: (/** @type {InputEvent} */ event) => this.typed(event),
@@ -168,24 +120,24 @@ export class TerminalPane {
       onpaste: (/** @type {ClipboardEvent} */ event) => { event.preventDefault(); this.paste(event.clipboardData?.getData("text/plain") ?? ""); },
       onblur: () => this.show(), onfocus: () => this.show(),
     });
-    this.view.element.append(this.input);
-    this.view.element.addEventListener("click", () => {
+  }
+
+  listen() {
+    const element = this.view.element;
+    element.addEventListener("click", () => {
       if (this.isTyping && getSelection()?.isCollapsed) this.input.focus({ preventScroll: true });
     });
-    this.view.element.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
-      if (event.target === this.view.element && event.key === "i" && !this.isTyping) { event.preventDefault(); this.begin(); }
+    element.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
+      if (event.target === element && event.key === "i" && !this.isTyping) { event.preventDefault(); this.begin(); }
     });
-    this.keybar = this.makeKeybar();
-    this.element = h("div", {},
-      h("div", { class: "termbar" }, this.who, this.size, this.take, this.fitButton, this.zoomButton, this.said), this.view.element, this.keybar);
-    this.observer = new ResizeObserver(() => this.scale());
-    this.observer.observe(this.view.element);
-    this.channel = subscribe({ what: "terminal", id }, (frame) => this.receive(frame));
+    for (const name of ["pointerdown", "pointermove", "pointerup"]) element.addEventListener(name, (/** @type {PointerEvent} */ event) => this.pointed(event));
+    element.addEventListener("wheel", (/** @type {WheelEvent} */ event) => this.wheeled(event), { passive: false });
+    element.addEventListener("contextmenu", (/** @type {MouseEvent} */ event) => { if (this.wantsMouse(event)) { event.preventDefault(); this.point("RightClick", event); } });
   }
 
   makeKeybar() {
     const key = (/** @type {string} */ label, /** @type {string} */ name) =>
-      h("button", { type: "button", onclick: () => { this.press(name); this.input.focus({ preventScroll: true }); } }, label);
+      h("button", { type: "button", "aria-label": name, onclick: () => { this.press(name); this.input.focus({ preventScroll: true }); } }, label);
     const hold = (/** @type {string} */ name) => {
       const button = h("button", { type: "button", "aria-pressed": "false", onclick: () => {
         if (!this.held.delete(name)) this.held.add(name);
@@ -197,7 +149,7 @@ export class TerminalPane {
     this.holds = [hold("Ctrl"), hold("Alt")];
     return h("div", { class: "keybar", role: "toolbar", "aria-label": "Keys" }, key("Esc", "Escape"), key("Tab", "Tab"), this.holds,
       key("↑", "Up"), key("↓", "Down"), key("←", "Left"), key("→", "Right"),
-      h("button", { type: "button", onclick: async () => this.paste(await navigator.clipboard.readText()) }, "Paste"), key("⏎", "Enter"));
+      h("button", { type: "button", onclick: async () => this.paste(await navigator.clipboard.readText().catch(() => { this.said.textContent = "The browser does not give the clipboard away."; return ""; })) }, "Paste"), key("⏎", "Enter"));
   }
 
   /** @param {any} frame */
@@ -206,9 +158,14 @@ export class TerminalPane {
     if (frame.gen === undefined) return;
     this.view.apply(frame);
     requestAnimationFrame(() => this.channel.send({ op: "seen", gen: frame.gen }));
+    if (this.isReading && frame.rows) this.log.note(this.view.text());
     if (frame.size) {
       this.size.textContent = `${frame.size[0]}×${frame.size[1]}`;
       this.scale();
+    }
+    if (frame.mouse) {
+      this.mouse = frame.mouse;
+      this.show();
     }
     if (frame.cursor?.length) {
       this.input.style.top = this.view.cursor.style.top;
@@ -235,11 +192,13 @@ export class TerminalPane {
   show() {
     const words = this.over ? `over: ${this.over}` : this.isTyping ? "typing" : this.writer === "other" ? "watching · somebody else types" : "watching";
     this.who.textContent = words;
-    this.take.textContent = this.isTyping ? "Leave (Ctrl+])" : may("type") ? "Take the keyboard" : "🔒 Take the keyboard";
+    this.who.classList.toggle("on", this.isTyping);
+    this.take.replaceChildren(...(this.isTyping ? ["Leave (Ctrl+])"] : may("type") ? ["Take the keyboard"] : [lockIcon(), "Take the keyboard"]));
     this.take.disabled = Boolean(this.over);
     this.fitButton.hidden = !this.isTyping;
     this.input.tabIndex = this.isTyping ? 0 : -1;
     this.view.element.classList.toggle("typing", this.isTyping && document.activeElement === this.input);
+    this.view.element.classList.toggle("mouse", this.isTyping && this.mouse !== "off");
     this.keybar.classList.toggle("on", this.isTyping);
     document.documentElement.classList.toggle("typingnow", this.isTyping);
   }
@@ -252,6 +211,7 @@ export class TerminalPane {
 
   begin() {
     this.said.textContent = "";
+    if (this.isReading) this.changeReading();
     if (!may("type")) return dispatchEvent(new CustomEvent("ostler-ask", { detail: "type" }));
     this.channel.send({ op: "take" });
   }
@@ -263,13 +223,18 @@ export class TerminalPane {
   }
 
   fit() {
-    const box = this.view.element.getBoundingClientRect();
+    const box = this.element.getBoundingClientRect();
+    const top = this.view.element.getBoundingClientRect().top;
+    const rows = Math.max(5, Math.floor((innerHeight - top - 48) / 17));
+    this.channel.send({ op: "fit", cols: Math.max(20, Math.floor((box.width - 18) / this.cellWidth())), rows });
+  }
+
+  cellWidth() {
     const probe = h("span", {}, "0".repeat(100));
     this.view.screen.append(probe);
     const cell = probe.getBoundingClientRect().width / 100 / this.view.scaled;
     probe.remove();
-    const rows = Math.max(5, Math.floor((innerHeight - box.top - 48) / 17));
-    this.channel.send({ op: "fit", cols: Math.max(20, Math.floor((box.width - 18) / cell)), rows });
+    return cell;
   }
 
   changeZoom() {
@@ -280,7 +245,35 @@ export class TerminalPane {
 
   /** A watcher sees the writer's size. */
   scale() {
-    this.view.fitWidth(this.zoom === "fit");
+    this.view.fitWidth(this.zoom === "fit", 0.4, this.element.clientWidth - 18);
+  }
+
+  /** The screen stands still and new lines are read out, or everything is live again. */
+  changeReading() {
+    this.isReading = !this.isReading;
+    this.readButton.setAttribute("aria-pressed", String(this.isReading));
+    this.frozen.hidden = this.log.lines.hidden = !this.isReading;
+    this.view.element.hidden = this.isReading;
+    if (!this.isReading) return this.log.end();
+    const copy = this.view.screen.cloneNode(true);
+    this.frozen.replaceChildren(copy);
+    this.log.begin(this.view.text());
+    this.frozen.focus();
+  }
+
+  async loadScrollback() {
+    this.history.hidden = false;
+    try {
+      const told = await get(`/v1/terminals/${encodeURIComponent(this.id)}/scrollback?limit=1`);
+      const from = Math.max(0, told.total - 2000);
+      const lines = told.total ? (await get(`/v1/terminals/${encodeURIComponent(this.id)}/scrollback?from=${from}&limit=2000`)).lines : [];
+      const cut = from ? `… ${from.toLocaleString("en")} lines before: ostler scrollback ${this.id} …\n` : "";
+      this.history.textContent = lines.length ? cut + lines.map((/** @type {any} */ line) => plain(line.text)).join("\n") : "Nothing has scrolled away.";
+      this.history.scrollTop = this.history.scrollHeight;
+      this.history.focus({ preventScroll: true });
+    } catch (error) {
+      this.history.textContent = plain(/** @type {any} */ (error).message);
+    }
   }
 
   /** @param {KeyboardEvent} event */
@@ -295,6 +288,57 @@ export class TerminalPane {
     if (!name) return;
     event.preventDefault();
     this.press(name);
+  }
+
+  /** With Shift the mouse is the browser's, as in other terminals. @param {MouseEvent} event */
+  wantsMouse(event) {
+    return this.isTyping && this.mouse !== "off" && !event.shiftKey;
+  }
+
+  /** The cell under the mouse. @param {MouseEvent} event */
+  cellOf(event) {
+    const box = this.view.screen.getBoundingClientRect();
+    const [cols, rows] = this.view.size;
+    const cell = { col: Math.floor(((event.clientX - box.left) / box.width) * cols), row: Math.floor((event.clientY - box.top) / (17 * this.view.scaled)) };
+    return { col: Math.max(0, Math.min(cols - 1, cell.col)), row: Math.max(0, Math.min(rows - 1, cell.row)) };
+  }
+
+  /** @param {string} what @param {MouseEvent} event */
+  point(what, event) {
+    const { col, row } = this.cellOf(event);
+    const name = `${event.ctrlKey ? "Ctrl+" : ""}${event.altKey ? "Alt+" : ""}${what}@${col},${row}`;
+    if (name === this.pointedAt && (what === "Drag" || what === "Move")) return;
+    this.pointedAt = name;
+    this.send({ op: "keys", keys: [name] });
+  }
+
+  /** @param {PointerEvent} event */
+  pointed(event) {
+    if (!this.wantsMouse(event) || event.pointerType === "touch") return;
+    if (event.type === "pointermove") {
+      if (event.buttons & 1 && ["drag", "motion"].includes(this.mouse)) this.point("Drag", event);
+      else if (!event.buttons && this.mouse === "motion") this.point("Move", event);
+      return;
+    }
+    if (event.button > 1) return;
+    event.preventDefault();
+    if (event.button === 1) return event.type === "pointerdown" ? this.point("MiddleClick", event) : undefined;
+    if (event.type === "pointerdown") {
+      this.view.element.setPointerCapture(event.pointerId);
+      this.input.focus({ preventScroll: true });
+      this.point("Press", event);
+    } else if (this.mouse !== "press") this.point("Release", event);
+  }
+
+  /** @param {WheelEvent} event */
+  wheeled(event) {
+    if (!this.wantsMouse(event) || !event.deltaY) return;
+    event.preventDefault();
+    // A wheel that tells pixels is a step for each row.
+    this.rolled += (event.deltaMode === WheelEvent.DOM_DELTA_PIXEL ? event.deltaY / 34 : event.deltaY);
+    const steps = Math.trunc(this.rolled);
+    this.rolled -= steps;
+    for (let step = 0; step < Math.min(8, Math.abs(steps)); step++) this.point(steps > 0 ? "WheelDown" : "WheelUp", event);
   }
 
   /** @param {InputEvent} event */
@@ -318,19 +362,22 @@ export class TerminalPane {
     this.send({ op: "keys", keys: [mods + name] });
   }
 
-  /** In parts that fit a message; the program is asked for the brackets by the server, so one part is best. @param {string} text */
+  /** In one part: the server asks the program for brackets, and puts them round the whole. @param {string} text */
   paste(text) {
-    if (text) this.send({ op: "paste", text });
+    if (new Blob([JSON.stringify(text)]).size > MOST_PASTED) this.said.textContent = "More than a megabyte cannot be pasted at once; nothing was typed.";
+    else if (text) this.send({ op: "paste", text });
   }
 
   /** @param {any} message */
   send(message) {
-    this.channel.send({ ...message, n: ++this.sent });
+    const isSent = this.channel.send({ ...message, n: ++this.sent });
+    this.said.textContent = isSent ? "" : "Not connected: nothing was typed.";
   }
 
   close() {
     this.channel.close();
     this.observer.disconnect();
+    this.log.end();
     this.view.close();
     document.documentElement.classList.remove("typingnow");
   }

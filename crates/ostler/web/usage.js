@@ -1,50 +1,44 @@
 // Tokens and cost: a chart and a table with the same numbers, as CSV too.
 import { get } from "./api.js";
 import { bars, columns, legend } from "./charts.js";
-import { failure, h } from "./dom.js";
+import { failure, h, headRow, loading, newestOnly, tableBox } from "./dom.js";
 import { costOf, count, oneLine, tokenSum } from "./words.js";
 
 const KINDS = ["input", "output", "cache write", "cache read"];
 /** @param {any} tokens */
 const parts = (tokens) => [tokens.input, tokens.output, tokens.cacheWrite, tokens.cacheRead];
+/** A day as its chart names it. @param {string} day */
+const dayLabel = (day) => (/^\d{4}-\d\d-\d\d$/.test(day) ? new Date(`${day}T00:00:00`).toLocaleDateString("en-GB", { day: "numeric", month: "short" }) : day);
 
 /** @returns {import("./app.js").Page} */
 export function usagePage() {
   let by = "day", since = "30d";
-  const body = h("div", {});
-  const choice = (/** @type {string[][]} */ list, /** @type {() => string} */ now, /** @type {(value: string) => void} */ set) => {
-    const seg = h("div", { class: "seg", role: "group" }, list.map(([value, name]) => h("button", { type: "button", "data-value": value, "aria-pressed": String(value === now()), onclick: () => {
+  const body = h("div", {}, loading("Adding up …"));
+  const choice = (/** @type {string} */ name, /** @type {string[][]} */ list, /** @type {() => string} */ now, /** @type {(value: string) => void} */ set) => {
+    const seg = h("div", { class: "seg", role: "group", "aria-label": name }, list.map(([value, name]) => h("button", { type: "button", "data-value": value, "aria-pressed": String(value === now()), onclick: () => {
       set(value);
       for (const one of seg.children) one.setAttribute("aria-pressed", String(/** @type {HTMLElement} */ (one).dataset.value === now()));
-      load();
+      load(`by=${by}&since=${since}`);
     } }, name)));
     return seg;
   };
   const element = h("div", {}, h("h1", { class: "head" }, "Usage"), h("div", { class: "toolbar" },
-    choice([["day", "Day"], ["agent", "Agent"], ["project", "Project"], ["model", "Model"]], () => by, (value) => { by = value; }),
-    choice([["7d", "7 days"], ["30d", "30 days"], ["365d", "A year"], ["9999d", "All"]], () => since, (value) => { since = value; })), body);
-
-  async function load() {
-    try {
-      const told = await get(`/v1/usage?by=${by}&since=${since}`);
-      draw(told);
-    } catch (error) {
-      body.replaceChildren(failure(/** @type {any} */ (error)));
-    }
-  }
+    choice("Sums by", [["day", "Day"], ["agent", "Agent"], ["project", "Project"], ["model", "Model"]], () => by, (value) => { by = value; }),
+    choice("Since", [["7d", "7 days"], ["30d", "30 days"], ["365d", "A year"], ["9999d", "All"]], () => since, (value) => { since = value; })), body);
+  const load = newestOnly((question) => get(`/v1/usage?${question}`), draw, (error) => body.replaceChildren(failure(error)));
 
   /** @param {any} told */
   function draw(told) {
-    if (!told.groups.length) return body.replaceChildren(h("p", { class: "empty" }, "No usage in this time."));
-    const rows = told.groups.map((/** @type {any} */ one) => ({ label: oneLine(by === "project" ? one.key.split("/").pop() || one.key : one.key), parts: parts(one.tokens) }));
+    if (!told.groups.length) return body.replaceChildren(h("div", { class: "empty" }, h("p", { class: "big" }, "No usage in this time.")));
+    const label = (/** @type {string} */ key) => oneLine(by === "day" ? dayLabel(key) : by === "project" ? key.split("/").pop() || key : key);
+    const rows = told.groups.map((/** @type {any} */ one) => ({ label: label(one.key), parts: parts(one.tokens) }));
     const chart = by === "day" ? columns(rows, KINDS) : bars(rows.slice(0, 20), KINDS);
-    const line = (/** @type {any} */ sum, /** @type {string} */ name) => h("tr", {}, h("th", { scope: "row" }, oneLine(name)), parts(sum.tokens).map((part) => h("td", { class: "right" }, part.toLocaleString("en"))),
+    const line = (/** @type {any} */ sum, /** @type {string} */ name, /** @type {boolean} */ isTotal) => h("tr", { class: isTotal ? "verdict" : null }, h("th", { scope: "row" }, oneLine(name)), parts(sum.tokens).map((part) => h("td", { class: "right" }, part.toLocaleString("en"))),
       h("td", { class: "right" }, tokenSum(sum.tokens).toLocaleString("en")), h("td", {}, costOf(sum)));
-    body.replaceChildren(h("section", { class: "panel" }, h("h2", {}, `${count(tokenSum(told.total.tokens))} tokens · ${costOf(told.total)}`), legend(KINDS), chart),
-      h("div", { class: "toolbar" }, h("button", { type: "button", class: "quiet", onclick: () => save(told) }, "Save as CSV")),
-      h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "usage" }, h("table", { class: "plain" },
-        h("thead", {}, h("tr", {}, h("th", { scope: "col" }, by), [...KINDS, "total"].map((kind) => h("th", { scope: "col", class: "right" }, kind)), h("th", { scope: "col" }, "cost"))),
-        h("tbody", {}, told.groups.map((/** @type {any} */ one) => line(one, one.key)), line(told.total, "total")))));
+    body.replaceChildren(h("section", { class: "panel" }, h("h2", { class: "figure" }, `${count(tokenSum(told.total.tokens))} tokens`, h("span", { class: "muted" }, costOf(told.total))), legend(KINDS), chart),
+      h("div", { class: "toolbar" }, h("button", { type: "button", onclick: () => save(told) }, "Save as CSV")),
+      tableBox("usage", headRow([[by], ...[...KINDS, "total"].map((kind) => /** @type {[string, string]} */ ([kind, "right"])), ["cost"]]),
+        h("tbody", {}, (by === "day" ? [...told.groups].reverse() : told.groups).map((/** @type {any} */ one) => line(one, one.key, false)), line(told.total, "total", true))));
   }
 
   /** @param {any} told */
@@ -57,6 +51,6 @@ export function usagePage() {
     setTimeout(() => URL.revokeObjectURL(url), 10_000);
   }
 
-  load();
+  load(`by=${by}&since=${since}`);
   return { element, title: "Usage" };
 }

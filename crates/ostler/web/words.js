@@ -60,6 +60,7 @@ export function projectOf(row) {
 export function doingOf(row) {
   if (row.group === "needsYou") return oneLine(row.waitingFor || "waits for you");
   if (row.stale) return `stale: no sign for ${age(row.lastActivityAt)}`;
+  if (row.kind === "hosted" && !row.title) return "";
   return oneLine(row.title ?? "");
 }
 

@@ -15,7 +15,7 @@ ask() {
     printf '│ \033[1mBash command\033[0m                                                 │\r\n'
     printf '│   \033[36m%-58s\033[0m │\r\n' "$1"
     printf '│ Do you want to proceed?                                      │\r\n'
-    printf '│ \033[34m❯ 1. Yes\033[0m   2. Yes, always   3. No                           │\r\n'
+    printf '│ \033[34m❯ 1. Yes\033[0m   2. Yes, always   3. No                            │\r\n'
     printf '╰──────────────────────────────────────────────────────────────╯\r\n'
 }
 hook SessionStart ',"source":"startup"'

@@ -1,6 +1,6 @@
 // A home with sessions, agents in real terminals, a server and a browser: what every test stands on.
 import { execFileSync, spawn } from "node:child_process";
-import { appendFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { appendFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -21,17 +21,17 @@ const HOSTILE = `<script>window.hacked = 1</script> <img src=x onerror="window.h
 <svg onload=alert(1)> \u202Eevil\u202C \u001b[31mred\u001b[0m https://evil.example/x.png ![p](http://evil.example/p.png)`;
 
 /** Lines of a Claude Code transcript. */
-function transcript(id, cwd, turns, model = "claude-sonnet-4-5") {
-  const at = Date.now() - turns.length * 60_000;
+function transcript(id, cwd, turns, ago = 0, model = "claude-sonnet-4-5") {
+  const at = Date.now() - ago - turns.length * 60_000;
   let parent = null;
   return turns.map(([role, content], index) => {
     const uuid = `${id.slice(0, 24)}${String(index).padStart(12, "0")}`;
     const message = role === "user" ? { role, content } : {
-      id: `msg_${index}`, type: "message", role, model, content: typeof content === "string" ? [{ type: "text", text: content }] : content,
+      id: `msg_${id.slice(-6)}_${index}_${at}`, type: "message", role, model, content: typeof content === "string" ? [{ type: "text", text: content }] : content,
       stop_reason: "end_turn", usage: { input_tokens: 1200, output_tokens: 340, cache_read_input_tokens: 18_000, cache_creation_input_tokens: 900 },
     };
     const line = { parentUuid: parent, isSidechain: false, userType: "external", cwd, sessionId: id, version: "2.1.0", gitBranch: "feat/auth",
-      type: role, message, uuid, timestamp: new Date(at + index * 60_000).toISOString(), requestId: `req_${index}` };
+      type: role, message, uuid, timestamp: new Date(at + index * 60_000).toISOString(), requestId: `req_${id.slice(-6)}_${index}_${at}` };
     parent = uuid;
     return JSON.stringify(line);
   }).join("\n") + "\n";
@@ -66,19 +66,19 @@ export class Stage {
   }
 
   run(...args) {
-    return execFileSync(OSTLER, args, { env: this.env, encoding: "utf8", cwd: this.home });
+    return execFileSync(OSTLER, args, { env: this.env, encoding: "utf8", cwd: this.home, stdio: ["ignore", "pipe", "pipe"] });
   }
 
   json(...args) {
     return JSON.parse(this.run(...args, "--json")).result;
   }
 
-  write(id, project, turns) {
+  write(id, project, turns, ago = 0) {
     const cwd = join(this.home, project);
     mkdirSync(cwd, { recursive: true });
     const directory = join(this.home, ".claude/projects", `-${project}`);
     mkdirSync(directory, { recursive: true });
-    writeFileSync(join(directory, `${id}.jsonl`), transcript(id, cwd, turns));
+    writeFileSync(join(directory, `${id}.jsonl`), transcript(id, cwd, turns, ago));
     return cwd;
   }
 
@@ -86,12 +86,16 @@ export class Stage {
     appendFileSync(join(this.home, ".claude/projects", `-${project}`, `${id}.jsonl`), transcript(id, join(this.home, project), turns));
   }
 
+  /** A fake agent in a real terminal. */
+  makeAgent(id, name, project, asks, title, turns) {
+    const cwd = this.write(id, project, turns);
+    this.run("create", "--name", name, "--cwd", cwd, "--cols", "90", "--rows", "24", "--env", `OSTLER=${OSTLER}`, "--", "bash", join(here, "agent.sh"), id, asks, title);
+    (this.made ??= []).push(name);
+    this.run("wait", name, "--text", asks ? "proceed" : "✻", "--timeout", "20000");
+  }
+
   makeAgents() {
-    const make = (id, name, project, asks, title, turns) => {
-      const cwd = this.write(id, project, turns);
-      this.run("create", "--name", name, "--cwd", cwd, "--cols", "90", "--rows", "24", "--env", `OSTLER=${OSTLER}`, "--", "bash", join(here, "agent.sh"), id, asks, title);
-      this.run("wait", name, "--text", asks ? "proceed" : "✻", "--timeout", "20000");
-    };
+    const make = (...about) => this.makeAgent(...about);
     make(IDS.asks, "gateway-auth", "api", "cargo test -p gate", "make the token refresh atomic", TALK);
     make(IDS.works, "parser-rewrite", "parser", "", "rewrite the parser", [["user", "rewrite the parser as a table"], ["assistant", "Reading grammar.rs."]]);
     make(IDS.rests, "flaky-test", "tests", "", "fix the flaky test", [["user", "fix the flaky test"], ["assistant", "Fixed: the clock was read twice."]]);
@@ -122,9 +126,21 @@ export class Stage {
     await gone;
   }
 
+  /** With OSTLER_WEB_FILES the page's files come from the tree, so that they are tried without building the program. */
+  async useFiles(context) {
+    if (!process.env.OSTLER_WEB_FILES) return;
+    const tree = join(here, "..");
+    await context.route(`${this.url}/assets/**`, (route) => {
+      const file = join(tree, new URL(route.request().url()).pathname.split("/").pop());
+      const kind = file.endsWith(".js") ? "text/javascript" : file.endsWith(".css") ? "text/css" : "image/svg+xml";
+      return existsSync(file) ? route.fulfill({ body: readFileSync(file), contentType: kind }) : route.continue();
+    });
+  }
+
   /** A page that is signed in, and everything that went wrong on it. */
   async open(options = {}) {
     const context = options.context ?? await this.browser.newContext({ viewport: { width: 1280, height: 800 }, ...options.browser });
+    if (!options.context) await this.useFiles(context);
     const page = await context.newPage();
     page.wrong = [];
     page.on("console", (message) => { if (["error", "warning"].includes(message.type())) page.wrong.push(message.text()); });
@@ -140,19 +156,41 @@ export class Stage {
       await page.waitForSelector("#bar .brand");
       this.token = await page.evaluate(() => sessionStorage.getItem("ostler.token"));
     } else {
-      await context.addInitScript((token) => { if (!sessionStorage.getItem("ostler.token")) sessionStorage.setItem("ostler.token", token); }, this.token);
+      await context.addInitScript((token) => { if (location.protocol !== "about:" && !sessionStorage.getItem("ostler.token")) sessionStorage.setItem("ostler.token", token); }, this.token);
+      if (options.before) await options.before(page);
       await page.goto(this.url + (options.path ?? "/"));
     }
     if (link && options.path) await page.goto(this.url + options.path);
     return page;
   }
 
+  /** Opens what a tab may do for every tab of this stage, as a person does. */
+  async allow(right) {
+    const asked = await this.api("POST", "/v1/tab/ask", { right });
+    if (asked.result.command) this.run(...asked.result.command.split(" ").slice(1));
+  }
+
+  /** A call of the API with the stage's token. */
+  async api(method, path, body) {
+    if (!this.token) await (await this.open()).context().close();
+    const response = await fetch(this.url + path, { method, headers: { Authorization: `Bearer ${this.token}`, "Content-Type": "application/json" }, body: body && JSON.stringify(body) });
+    return response.json();
+  }
+
+  /** A terminal of the stage; gone with it. */
+  create(name, script, cols = 80, rows = 24) {
+    this.run("create", "--name", name, "--cols", String(cols), "--rows", String(rows), "--", "sh", "-c", script);
+    (this.made ??= []).push(name);
+    return this.json("inspect", name).session?.sessionId ?? this.json("inspect", name).sessionId;
+  }
+
   async close() {
     await this.browser?.close();
+    this.server?.kill("SIGCONT");
     this.server?.kill();
-    for (const name of ["gateway-auth", "parser-rewrite", "flaky-test"]) {
+    for (const name of this.made ?? []) {
       try { this.run("destroy", "--force", name); } catch { /* it is over */ }
     }
-    rmSync(this.home, { recursive: true, force: true });
+    if (!this.keep) rmSync(this.home, { recursive: true, force: true });
   }
 }
