@@ -151,24 +151,7 @@ fn settle_settings(file: File, path: Option<PathBuf>) -> Result<LoadedConfig, Er
     let wrong = |reason: String| Error::Config { path: from_file.clone(), reason };
     let defaults = OstlerConfig::default();
 
-    let (stale_after, stale_origin) = match (env::stale_after(), &file.stale_after) {
-        (Some(text), _) => {
-            let parsed = duration::parse_duration(&text).ok_or_else(|| {
-                Error::usage_error(
-                    format!("`{}={text}` is not a duration", env::STALE_AFTER_VARIABLE),
-                    "write it like 90s, 30m, 2h or 1d",
-                )
-            })?;
-            (parsed, env::STALE_AFTER_VARIABLE.to_owned())
-        }
-        (None, Some(text)) => {
-            let parsed = duration::parse_duration(text).ok_or_else(|| {
-                wrong(format!("`stale_after = {text:?}` is not a duration like 90s, 30m, 2h or 1d"))
-            })?;
-            (parsed, from_file.clone())
-        }
-        (None, None) => (defaults.stale_after, "default".to_owned()),
-    };
+    let (stale_after, stale_origin) = read_stale_after(file.stale_after.as_deref(), &from_file)?;
     let (disabled_adapters, disabled_origin) = match file.disabled_adapters {
         Some(ids) => (ids, from_file.clone()),
         None => (defaults.disabled_adapters, "default".to_owned()),
@@ -240,6 +223,27 @@ fn settle_settings(file: File, path: Option<PathBuf>) -> Result<LoadedConfig, Er
         settings,
         problems,
     })
+}
+
+/// From when on a silent session counts as stale, and who says so: the environment before the file.
+fn read_stale_after(text: Option<&str>, from_file: &str) -> Result<(Duration, String), Error> {
+    if let Some(text) = env::stale_after() {
+        let parsed = duration::parse_duration(&text).ok_or_else(|| {
+            Error::usage_error(
+                format!("`{}={text}` is not a duration", env::STALE_AFTER_VARIABLE),
+                "write it like 90s, 30m, 2h or 1d",
+            )
+        })?;
+        return Ok((parsed, env::STALE_AFTER_VARIABLE.to_owned()));
+    }
+    let Some(text) = text else {
+        return Ok((OstlerConfig::default().stale_after, "default".to_owned()));
+    };
+    let parsed = duration::parse_duration(text).ok_or_else(|| Error::Config {
+        path: from_file.to_owned(),
+        reason: format!("`stale_after = {text:?}` is not a duration like 90s, 30m, 2h or 1d"),
+    })?;
+    Ok((parsed, from_file.to_owned()))
 }
 
 /// Prices, in millionths of a dollar.

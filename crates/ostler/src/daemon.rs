@@ -1,7 +1,7 @@
 //! The daemon's door: HTTP over a private Unix socket. The work is `flows::daemon`.
 //!
 //! An order waits in its socket until the daemon turns to it; only then is its body read (which is when
-//! HTTP says `100 Continue`). So there is one body in memory at a time, and whoever gave up before has
+//! HTTP says `100 Continue`). So there is one body in memory at a time, and a client that gave up before has
 //! asked for nothing. Every wait for a client has a time-out, and there are only so many connections.
 
 use std::collections::VecDeque;
@@ -52,7 +52,7 @@ const ORDER_BODY_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a client may take to read its answer.
 const ANSWER_READ_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long whoever is served may stay when the daemon stops.
+/// How long a client may stay when the daemon stops.
 const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The largest order: the consent to a plan names everything that would go.
@@ -75,7 +75,7 @@ pub(crate) struct DaemonSocketServer {
 }
 
 impl DaemonSocketServer {
-    /// Answers whoever asks through the socket on behalf of that home.
+    /// Answers requests on the socket on behalf of that home.
     pub(crate) fn open(
         listener: std::os::unix::net::UnixListener,
         queue: OrderQueue,
@@ -99,13 +99,13 @@ impl DaemonSocketServer {
         let thread = std::thread::Builder::new().name("door".to_owned());
         let thread = thread.spawn(move || {
             runtime.block_on(serve_connections(listener, desk, closed));
-            // A question that is still held back has nobody to answer to.
+            // A question that is still held back has no client left.
             runtime.shutdown_background();
         })?;
         Ok(Self { close, thread })
     }
 
-    /// Lets nobody in any more; whoever was in has had the answer when this returns, or did not take
+    /// Accepts no more connections; every client has had its answer when this returns, or did not take
     /// it in time.
     pub(crate) fn close(self) {
         let _ = self.close.send(());
@@ -132,7 +132,7 @@ async fn serve_connections(
     let accepting = tokio::spawn(accept_connections(listener, desk, Arc::clone(&places)));
     let _ = closed.await;
     accepting.abort();
-    // All places are free when nobody is served any more.
+    // All places are free when no client is served any more.
     let all = u32::try_from(limit).unwrap_or(u32::MAX);
     let _ = timeout(STOP_TIMEOUT, places.acquire_many(all)).await;
 }
@@ -176,7 +176,7 @@ async fn accept_connections(listener: UnixListener, desk: Arc<FrontDesk>, places
     }
 }
 
-/// Somebody who is connected.
+/// A connected client.
 struct Guest {
     task: JoinHandle<()>,
     has_asked: Arc<AtomicBool>,
@@ -191,7 +191,7 @@ fn evict_silent(guests: &mut VecDeque<Guest>) {
     }
 }
 
-/// A descriptor that can be given up, so that somebody can be told that there is none left.
+/// A descriptor that can be given up, so that a client can be told that there is none left.
 fn spare_descriptor() -> Option<std::fs::File> {
     std::fs::File::open("/dev/null").ok()
 }
@@ -224,7 +224,8 @@ async fn serve_connection(stream: UnixStream, desk: Arc<FrontDesk>, has_asked: A
     });
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).keep_alive(false);
-    let mut connection = pin!(http.serve_connection(TokioIo::new(stream), service));
+    let connection = http.serve_connection(TokioIo::new(stream), service).with_upgrades();
+    let mut connection = pin!(connection);
     let mut deadline = pin!(async {
         let _ = is_answered.await;
         sleep(ANSWER_READ_TIMEOUT).await;
@@ -264,7 +265,7 @@ fn json_reply(answer: &impl serde::Serialize) -> ApiReply {
     }
 }
 
-/// The counts, or that whoever asks must look for themselves.
+/// The counts, or that the client must compute them itself.
 fn badge_reply(counts: Option<BadgeResult>) -> ApiReply {
     let text = counts.and_then(|counts| serde_json::to_string(&counts).ok());
     match text {
@@ -304,7 +305,7 @@ async fn answer_request(desk: &FrontDesk, request: Request<Incoming>) -> ApiRepl
     }
 }
 
-/// Answers a route of the API. Whoever can connect is this user, and may do everything; only what a page
+/// Answers a route of the API. A client that can connect is this user, and may do everything; only what a page
 /// needs to sign in has no meaning here.
 async fn answer_route(api: &ApiService, request: Request<Incoming>) -> ApiReply {
     let Ok(found) = match_route(request.method().as_str(), request.uri().path()) else {
@@ -381,7 +382,7 @@ fn read_order(headers: &HeaderMap, body: &[u8]) -> Result<DaemonOrder, (StatusCo
             format!("it speaks version {DAEMON_PROTOCOL} of their language; {RESTART_HINT}");
         return Err((StatusCode::UPGRADE_REQUIRED, reason));
     }
-    let order = order.map_err(|_| {
+    let order = DaemonOrder::read_whole(body).ok_or_else(|| {
         let reason = format!("it does not understand the order; {RESTART_HINT}");
         (StatusCode::BAD_REQUEST, reason)
     })?;

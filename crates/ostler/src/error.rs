@@ -18,20 +18,23 @@ use model::address::AddressError;
 use model::control::delivery::{DeliveryRecord, DeliveryState, TurnEnd, delivery_failure};
 use model::control::refusal::DriveRefusal;
 use model::control::wire::{LaunchResult, LaunchState, launch_failure};
-use model::failure::FailureKind;
 use model::helper::{HelperFailure, HelperFailureKind};
-use model::hosted::{FaultCode, HostFault};
+use model::hosted::HostFault;
 use model::wire::{ErrorBody, ErrorDetails, IncompleteSource};
-use openclaw::gateway::{self, GatewayError};
+use openclaw::gateway::GatewayError;
 use openclaw::store::StoreError;
 use store::writer::WriterError;
 use sys::writer_lock::WriterLockError;
 
+mod codes;
 mod driving;
 mod exit_codes;
+mod hints;
 
+use codes::{access_code, failure_code, gateway_code, helper_code, hooks_code, store_code};
 use driving::{launch_hint, launch_verb, not_delivered_hint, turn_hint, turn_message};
 pub(crate) use exit_codes::EXIT_TABLE;
+use hints::{access_hint, gateway_hint, hooks_hint, order_remedy, signal_hint, terminal_hint};
 
 /// Everything that can go wrong, as a person sees it.
 #[derive(Debug, thiserror::Error)]
@@ -41,7 +44,6 @@ pub(crate) enum Error {
     Usage {
         /// The thing and the reason.
         message: String,
-        /// The remedy.
         hint: Option<String>,
     },
     /// No session, or several.
@@ -80,33 +82,19 @@ pub(crate) enum Error {
     },
     /// The session has nothing to read.
     #[error("session `{id}` has no transcript to read yet")]
-    NoTranscript {
-        /// The session.
-        id: String,
-    },
+    NoTranscript { id: String },
     /// A file could not be read.
     #[error("cannot read {path}: {reason}")]
-    Read {
-        /// The file.
-        path: String,
-        /// Why.
-        reason: String,
-    },
+    Read { path: String, reason: String },
     /// A file could not be written.
     #[error("cannot write {path}: {reason}")]
-    Write {
-        /// The file.
-        path: String,
-        /// Why.
-        reason: String,
-    },
+    Write { path: String, reason: String },
     /// An agent's hooks were left as they are.
     #[error(transparent)]
     Hooks(HooksError),
     /// The configuration file is wrong.
     #[error("the configuration file {path} is not valid: {reason}")]
     Config {
-        /// The file.
         path: String,
         /// What and on which line.
         reason: String,
@@ -116,7 +104,6 @@ pub(crate) enum Error {
     Refused {
         /// The thing and the reason.
         what: String,
-        /// The remedy.
         hint: String,
     },
     /// An agent is not driven; nothing was written, started or signalled.
@@ -148,20 +135,10 @@ pub(crate) enum Error {
     Access(AccessError),
     /// Nothing was done to an access session.
     #[error("access session `{id}` was left alone: {why}")]
-    AccessRefused {
-        /// Which.
-        id: String,
-        /// Why.
-        why: String,
-    },
+    AccessRefused { id: String, why: String },
     /// An access session's agent was asked to end and has not.
     #[error("access session `{id}` is not stopped: {why}")]
-    AccessStillRunning {
-        /// Which.
-        id: String,
-        /// Why.
-        why: String,
-    },
+    AccessStillRunning { id: String, why: String },
     /// A store of OpenClaw's cannot be used.
     #[error(transparent)]
     Store(StoreError),
@@ -182,22 +159,13 @@ pub(crate) enum Error {
     Events(EventsError),
     /// There is one already.
     #[error("the daemon already runs{}", in_brackets(*.pid))]
-    DaemonRuns {
-        /// Its pid.
-        pid: Option<u32>,
-    },
+    DaemonRuns { pid: Option<u32> },
     /// It holds its lock, and nothing comes through its socket.
     #[error("the daemon{} runs and does not answer", in_brackets(*.pid))]
-    DaemonSilent {
-        /// Its pid.
-        pid: Option<u32>,
-    },
+    DaemonSilent { pid: Option<u32> },
     /// It was told to stop and has not yet.
     #[error("the daemon{} was told to stop and still runs", in_brackets(*.pid))]
-    DaemonStays {
-        /// Its pid.
-        pid: Option<u32>,
-    },
+    DaemonStays { pid: Option<u32> },
     /// The vault cannot give something back.
     #[error("the vault cannot give it back: {0}")]
     Vault(#[from] VaultError),
@@ -312,7 +280,6 @@ impl Error {
         }
     }
 
-    /// The remedy.
     pub(crate) fn remedy_hint(&self) -> Option<String> {
         match self {
             Self::Usage { hint, .. } => hint.clone(),
@@ -386,7 +353,7 @@ impl Error {
             }
             Self::Hooks(error) => Some(hooks_hint(error)),
             Self::HelperMissing(_) => Some(
-                "install it beside ostler: `cargo xtask install --net`, or the package `ostler-net`"
+                "install it beside ostler: `cargo xtask install --net`; packages bring both programs"
                     .to_owned(),
             ),
             Self::Helper(failure) => Some(failure.hint.clone()),
@@ -397,6 +364,17 @@ impl Error {
     /// The exit code, from the table.
     pub(crate) fn exit_code(&self) -> ExitCode {
         exit_code_of(self.stable_code())
+    }
+
+    /// Whether somebody else writes just now, and nothing was done.
+    pub(crate) fn is_writer_busy(&self) -> bool {
+        matches!(
+            self,
+            Self::Order(
+                OrderError::Call(DaemonCallError::NotTaken { .. })
+                    | OrderError::Writer(WriterError::Lock(WriterLockError::Held(_)))
+            )
+        )
     }
 
     /// The error as programs see it.
@@ -412,6 +390,7 @@ impl Error {
             retryable: match self {
                 Self::Terminal(fault) => fault.code.is_retryable(),
                 Self::Hooks(HooksError::Busy(_)) => true,
+                Self::Order(_) => self.is_writer_busy(),
                 Self::Helper(failure) => matches!(
                     failure.kind,
                     HelperFailureKind::Unreachable
@@ -447,35 +426,6 @@ fn details_of(
         .unwrap_or_default()
 }
 
-/// The code of something that the writer did not do.
-const fn failure_code(kind: FailureKind) -> &'static str {
-    match kind {
-        FailureKind::Input => "INVALID_INPUT",
-        FailureKind::NotFound => "NOT_FOUND",
-        FailureKind::Refused => "REFUSED",
-        FailureKind::Read => "STORAGE_READ_ERROR",
-        FailureKind::Write => "STORAGE_WRITE_ERROR",
-        FailureKind::MayHaveApplied => "MAY_HAVE_APPLIED",
-    }
-}
-
-/// The code of something that the network helper did not do.
-const fn helper_code(kind: HelperFailureKind) -> &'static str {
-    match kind {
-        HelperFailureKind::Input => "INVALID_INPUT",
-        HelperFailureKind::NotFound => "MEMBER_UNKNOWN",
-        HelperFailureKind::Ambiguous => "AMBIGUOUS_ID",
-        HelperFailureKind::Refused => "REFUSED",
-        HelperFailureKind::Unreachable => "MEMBER_UNREACHABLE",
-        HelperFailureKind::Timeout => "MEMBER_TIMEOUT",
-        HelperFailureKind::Busy => "BUSY",
-        HelperFailureKind::Read => "STORAGE_READ_ERROR",
-        HelperFailureKind::Write => "STORAGE_WRITE_ERROR",
-        HelperFailureKind::Protocol => "PROTOCOL_ERROR",
-        HelperFailureKind::MayHaveApplied => "MAY_HAVE_APPLIED",
-    }
-}
-
 /// The writer answered something else than it was asked.
 pub(crate) fn unexpected_answer() -> Error {
     let call = DaemonCallError::MayHaveApplied("an unknown answer".to_owned());
@@ -490,94 +440,6 @@ impl From<CleanError> for Error {
             CleanError::Order(error) => Self::Order(error),
         }
     }
-}
-
-fn store_code(error: &StoreError) -> &'static str {
-    match error {
-        StoreError::Config(_) | StoreError::Policy { .. } | StoreError::NoAgent { .. } => {
-            "INVALID_INPUT"
-        }
-        StoreError::NoKey(_) => "SESSION_NOT_FOUND",
-        StoreError::Nothing(_) => "NOT_FOUND",
-        StoreError::Ambiguous { .. } => "AMBIGUOUS_ID",
-        StoreError::Read { .. } | StoreError::Broken { .. } | StoreError::Pins(_) => {
-            "STORAGE_READ_ERROR"
-        }
-        StoreError::Database(_) => "REFUSED",
-    }
-}
-
-fn gateway_code(error: &GatewayError) -> &'static str {
-    match error {
-        GatewayError::Call(gateway::GatewayCallError::MayHaveApplied(_)) => "MAY_HAVE_APPLIED",
-        _ => "REFUSED",
-    }
-}
-
-fn gateway_hint(error: &GatewayError) -> &'static str {
-    match error {
-        GatewayError::Call(gateway::GatewayCallError::MayHaveApplied(_)) => {
-            "look at `ostler store ls` before trying again"
-        }
-        GatewayError::Call(gateway::GatewayCallError::Rejected { .. }) => {
-            "put `gateway.auth` in OpenClaw's configuration right: what it holds wins over OPENCLAW_GATEWAY_TOKEN and \
-             OPENCLAW_GATEWAY_PASSWORD"
-        }
-        GatewayError::Call(gateway::GatewayCallError::Elsewhere { .. }) => {
-            "run it on the gateway's machine"
-        }
-        GatewayError::Call(_) => "`openclaw gateway status` tells more; stop it to work without it",
-        GatewayError::Owned(_) => "stop OpenClaw first: `openclaw gateway stop`",
-    }
-}
-
-fn access_code(error: &AccessError) -> &'static str {
-    match error {
-        AccessError::Root(_) => "ACCESS_ROOT",
-        AccessError::Address(_) => "SESSION_NOT_FOUND",
-        AccessError::Unusable { .. } => "ACCESS_REFUSED",
-        AccessError::NotActive { .. } => "SESSION_NOT_RUNNING",
-        AccessError::Refused { .. } => "REFUSED",
-        AccessError::Io { .. } => "STORAGE_WRITE_ERROR",
-        AccessError::Program { .. } | AccessError::Failed { .. } => "ACCESS_FAILED",
-    }
-}
-
-fn access_hint(error: &AccessError) -> String {
-    match error {
-        AccessError::Root(_) => {
-            "look at what is in it, then make it a directory of yours with mode 0700".to_owned()
-        }
-        AccessError::Unusable { skip, .. } => skip.remedy().to_owned(),
-        AccessError::NotActive { .. } => "`ostler access open` opens a new one".to_owned(),
-        AccessError::Program { program, .. } => {
-            format!("install OpenSSH's client programs; `{program}` must be in PATH")
-        }
-        _ => "`ostler access list` shows every session".to_owned(),
-    }
-}
-
-/// What a person can do about a fault of a hosted terminal.
-fn terminal_hint(fault: &HostFault) -> Option<&'static str> {
-    Some(match fault.code {
-        FaultCode::SessionNotFound => "`ostler ls -a` lists every session with its id",
-        FaultCode::SessionNotRunning | FaultCode::SessionAlreadyDestroyed => {
-            "`ostler snapshot` and `ostler record export` work on sessions that are over"
-        }
-        FaultCode::HostUnreachable | FaultCode::HostTimeout => {
-            "`ostler inspect` says whether its host is there; `ostler destroy --force` ends it"
-        }
-        FaultCode::InvalidKeys => "`ostler send-keys --help` shows how keys are written",
-        FaultCode::InvalidSignal => "`ostler signal --help` lists the signals",
-        FaultCode::StorageReadError | FaultCode::StorageWriteError => {
-            "check the path and its permissions"
-        }
-        FaultCode::ReplayError if fault.message.contains("its last screen does not show") => {
-            "nothing more can be shown there: `ostler snapshot` prints its last screen"
-        }
-        FaultCode::ReplayError => "`ostler verify` says what is wrong with a log",
-        _ => return None,
-    })
 }
 
 impl From<HostFault> for Error {
@@ -606,65 +468,6 @@ fn running_place(place: &Option<(u32, Option<String>)>) -> String {
 
 fn in_brackets(pid: Option<u32>) -> String {
     pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default()
-}
-
-/// What can be done about a daemon that does not do what it is asked. Killing it loses nothing.
-fn signal_hint(pid: Option<u32>) -> String {
-    let pid = pid.map_or_else(|| "its pid".to_owned(), |pid| pid.to_string());
-    format!("wait for what it does; if it is stopped, `kill -CONT {pid}`; else `kill {pid}`")
-}
-
-/// What can be done about an order that was not carried out.
-fn order_remedy(error: &OrderError) -> &'static str {
-    match error {
-        OrderError::Call(DaemonCallError::MayHaveApplied(_)) => {
-            "look at `ostler status --no-sweep` before trying again"
-        }
-        OrderError::Call(DaemonCallError::Socket(_)) => {
-            "remove whatever is in the place of the socket"
-        }
-        OrderError::Call(_) => "`ostler daemon stop`, then try again",
-        OrderError::Writer(WriterError::Lock(WriterLockError::Held(_))) => {
-            "wait for it to finish, then try again; a daemon that does not answer: `ostler daemon stop`"
-        }
-        OrderError::Writer(WriterError::Lock(WriterLockError::NotPrivate(_))) => {
-            "check that path and its permissions; `ostler doctor` tells more"
-        }
-        OrderError::Writer(_)
-        | OrderError::Failed(_)
-        | OrderError::NotDone(_)
-        | OrderError::Sweep(_) => "`ostler doctor` tells what is wrong",
-    }
-}
-
-fn hooks_code(error: &HooksError) -> &'static str {
-    match error {
-        HooksError::NoHooks(_) | HooksError::NoProject(_) | HooksError::NoHome(_) => {
-            "INVALID_INPUT"
-        }
-        HooksError::Read { .. } => "STORAGE_READ_ERROR",
-        HooksError::Write { .. } => "STORAGE_WRITE_ERROR",
-        HooksError::Program(_)
-        | HooksError::Wrong { .. }
-        | HooksError::LeavesProject { .. }
-        | HooksError::Busy(_) => "REFUSED",
-    }
-}
-
-fn hooks_hint(error: &HooksError) -> String {
-    let hint = match error {
-        HooksError::NoHooks(_) => "`ostler hooks status` lists the agents that have hooks",
-        HooksError::NoProject(_) => "use `--scope user`",
-        HooksError::NoHome(_) => "set `HOME`",
-        HooksError::LeavesProject { .. } => {
-            "put a file in the place of the link, or use `--scope user`"
-        }
-        HooksError::Program(_) => "put ostler at a path of plain letters",
-        HooksError::Read { .. } | HooksError::Write { .. } => "check the path and its permissions",
-        HooksError::Wrong { .. } => "put the file right at that place, then try again",
-        HooksError::Busy(_) => "try again when it is quiet",
-    };
-    hint.to_owned()
 }
 
 /// The exit code of an error code.

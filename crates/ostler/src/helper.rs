@@ -3,7 +3,8 @@
 //! It is a program of its own, found as git finds its helpers: beside this one, then in PATH. What reads
 //! agents' files and runs in their hooks has no network stack.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -88,6 +89,94 @@ pub(crate) fn ask_helper<T: DeserializeOwned>(
     Ok(answer?)
 }
 
+/// Has the helper tell one thing after another, each on a line; ends when `each` says so or the helper ends.
+pub(crate) fn follow_helper(
+    machine: &Machine,
+    ask: HelperAsk,
+    each: &mut dyn FnMut(&[u8]) -> bool,
+) -> Result<(), Error> {
+    let request = helper_request(machine, ask)?;
+    let mut child = helper_command("follow")?.spawn()?;
+    // Held until the end: the helper ends with its input.
+    let mut input = child.stdin.take();
+    if let Some(input) = &mut input {
+        input.write_all(&request).note_dropped("the request of the network helper");
+    }
+    let Some(output) = child.stdout.take() else { return Ok(()) };
+    let mut lines = BufReader::new(output);
+    let (mut line, mut last) = (Vec::new(), Vec::new());
+    loop {
+        line.clear();
+        // Only whole lines are told; a failure has none.
+        if lines.read_until(b'\n', &mut line)? == 0 || !line.ends_with(b"\n") {
+            last.append(&mut line);
+            break;
+        }
+        if !each(&line) {
+            break;
+        }
+    }
+    drop(input);
+    child.wait().note_dropped("the end of the network helper");
+    match serde_json::from_slice::<HelperAnswer<()>>(&last) {
+        Ok(Err(failure)) => Err(failure.into()),
+        _ => Ok(()),
+    }
+}
+
+/// How long a helper may take to join a terminal of another machine.
+const JOIN_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The longest first line of a helper that goes on.
+const MOST_LINE_BYTES: usize = 1 << 20;
+
+/// What the helper joined, what came of its stream with the first line, and the stream.
+type JoinedStream<T> = (T, Vec<u8>, UnixStream);
+
+/// Has the helper join something that goes on: its first line says whether it could, what follows is the stream's.
+pub(crate) fn join_helper<T: DeserializeOwned>(
+    machine: &Machine,
+    ask: HelperAsk,
+) -> Result<(Child, JoinedStream<T>), Error> {
+    let request = helper_request(machine, ask)?;
+    let (mut ours, theirs) = UnixStream::pair()?;
+    let mut command = helper_command("view")?;
+    let input: std::os::fd::OwnedFd = theirs.try_clone()?.into();
+    let output: std::os::fd::OwnedFd = theirs.into();
+    let mut child = command.stdin(input).stdout(output).spawn()?;
+    // The command holds the other end open as long as it lives.
+    drop(command);
+    ours.write_all(&request)?;
+    ours.set_read_timeout(Some(JOIN_TIMEOUT))?;
+    let (mut said, mut buffer) = (Vec::new(), [0; 4096]);
+    let end = loop {
+        if let Some(end) = said.iter().position(|byte| *byte == b'\n') {
+            break end;
+        }
+        match ours.read(&mut buffer) {
+            Ok(count) if count > 0 && said.len() < MOST_LINE_BYTES => {
+                said.extend_from_slice(&buffer[..count]);
+            }
+            _ => break said.len(),
+        }
+    };
+    ours.set_read_timeout(None)?;
+    let early = said.split_off((end + 1).min(said.len()));
+    let failure = match serde_json::from_slice::<HelperAnswer<T>>(&said[..end]) {
+        Ok(Ok(joined)) => return Ok((child, (joined, early, ours))),
+        Ok(Err(failure)) => failure,
+        Err(_) => HelperFailure::new(
+            HelperFailureKind::Timeout,
+            format!("`{HELPER_NAME}` did not join it in time"),
+            "`ostler fleet status` tells more",
+        ),
+    };
+    // Our own child, not waited for yet.
+    child.kill().note_dropped("ending the network helper");
+    child.wait().note_dropped("the end of the network helper");
+    Err(failure.into())
+}
+
 /// Becomes the helper, for what goes on in the foreground. Returns only if it cannot, or when it ends.
 pub(crate) fn become_helper(
     machine: &Machine,
@@ -96,7 +185,7 @@ pub(crate) fn become_helper(
     use std::os::unix::process::CommandExt;
 
     let (reader, mut writer) = std::io::pipe()?;
-    // Shorter than a pipe holds: nobody has to read it before this process is the helper.
+    // Shorter than a pipe holds: it needs no reader before this process is the helper.
     writer.write_all(&helper_request(machine, ask)?)?;
     drop(writer);
     Err(Error::Output(Command::new(find_helper()?).arg("hub").stdin(reader).exec()))
@@ -107,10 +196,9 @@ pub(crate) fn wake_helpers(machine: &Machine) {
     flows::writer::call_daemon(machine, "/v1/net/wake").note_dropped("waking the daemon's helpers");
 }
 
-/// What whoever minds the helpers is told.
+/// Messages to the thread that minds the helpers.
 #[derive(Debug)]
 pub(crate) enum HelperSignal {
-    /// Something changed.
     Look,
     /// A helper has ended.
     Ended(HelperRole),
@@ -330,7 +418,7 @@ fn note_end(slot: &mut HelperSlot) {
 }
 
 /// Ends a helper by ending its input; one that does not heed that is killed. It is our child and not
-/// waited for yet, so that its pid means nobody else.
+/// waited for yet, so that its pid is not reused.
 fn end_helper(slot: &mut HelperSlot) {
     let Some(mut running) = slot.running.take() else { return };
     running.input = None;

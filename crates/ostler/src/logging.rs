@@ -54,7 +54,7 @@ pub(crate) fn log_role_in(home: &Path, role: &str) {
 }
 
 /// Which level is wanted: that of `OSTLER_LOG`, else `debug` for `-v`. A word that is no level means
-/// `debug`, too: somebody wants to see something.
+/// `debug`, too: output was asked for.
 fn wanted_level(verbose: bool) -> Option<LevelFilter> {
     match env::log_level() {
         Some(word) => Some(word.parse().unwrap_or(LevelFilter::DEBUG)),

@@ -34,7 +34,6 @@ pub(crate) const METRICS_CONTENT_TYPE: HeaderValue =
 /// Makes the text.
 pub(crate) type MeasureMetrics = fn() -> Result<String, String>;
 
-/// The listener.
 pub(crate) struct MetricsServer {
     runtime: tokio::runtime::Runtime,
     listener: TcpListener,
@@ -50,7 +49,6 @@ struct MetricsGate {
 }
 
 impl MetricsServer {
-    /// Listens.
     pub(crate) fn bind(
         address: SocketAddr,
         token: String,

@@ -39,6 +39,7 @@ mod cli {
     mod openers;
     mod permissions;
     mod permits;
+    mod pictures;
     mod pins;
     mod readme;
     mod reaper;
@@ -48,6 +49,7 @@ mod cli {
     mod setup;
     mod show;
     mod stop;
+    mod upgrade;
     mod usage;
     mod watch;
     mod web;

@@ -6,6 +6,7 @@
 mod store {
     mod broken;
     mod consent;
+    mod exchange;
     mod faults;
     mod gateway;
     mod listing;

@@ -16,15 +16,20 @@ mod terminal {
     mod film;
     mod groups;
     mod headless;
+    mod holders;
     mod launch;
     mod mcp;
+    mod mcp_prompts;
     mod prompt;
     mod resume;
+    mod second_actors;
     mod settings;
     mod skills;
     mod stage;
     mod submit;
+    mod terms;
     mod top;
+    mod top_verbs;
     mod trees;
     mod trust;
 }

@@ -7,7 +7,8 @@ use std::ffi::{OsStr, OsString};
 use serde_json::{Map, Value};
 
 use super::reply::ApiFailure;
-use super::routes::{ApiRoute, FieldUse, RouteField, RouteFieldPlace, RouteMatch};
+use super::route::{ApiRoute, FieldUse, RouteField, RouteFieldPlace};
+use super::routes::RouteMatch;
 
 /// What a segment or a value of a query says; `None` if it is not text, or holds a NUL.
 pub(super) fn decode_percent(text: &str) -> Option<String> {
@@ -183,7 +184,8 @@ fn read_query(
 
 #[cfg(test)]
 mod tests {
-    use super::super::routes::{RouteWork, match_route};
+    use super::super::route::RouteWork;
+    use super::super::routes::match_route;
     use super::*;
 
     fn line(method: &str, target: &str, body: &str) -> Result<Vec<String>, ApiFailure> {

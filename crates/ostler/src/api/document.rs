@@ -4,7 +4,8 @@ use hyper::StatusCode;
 use serde_json::{Map, Value, json};
 
 use super::reply::{ApiReply, typed_reply};
-use super::routes::{ApiRight, ApiRoute, FieldUse, ROUTES, RouteField, RouteFieldPlace, RouteWork};
+use super::route::{ApiRight, ApiRoute, FieldUse, RouteField, RouteFieldPlace, RouteWork};
+use super::routes::ROUTES;
 use super::run::CommandRunner;
 
 /// The document as it is served.
@@ -13,7 +14,6 @@ pub(crate) fn document_reply(runner: &CommandRunner) -> ApiReply {
     typed_reply(StatusCode::OK, "application/json", document.into())
 }
 
-/// The document.
 pub(crate) fn openapi_document(runner: &CommandRunner) -> Value {
     let mut paths: Map<String, Value> = Map::new();
     let mut schemas: Map<String, Value> = Map::new();

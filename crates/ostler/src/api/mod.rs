@@ -8,13 +8,15 @@
 mod arguments;
 mod document;
 mod reply;
+mod route;
 mod routes;
 mod run;
 mod status;
 
 pub(crate) use document::{document_reply, openapi_document};
 pub(crate) use reply::{ApiFailure, ApiReply, ReplyBody, json_reply, reply_failure};
-pub(crate) use routes::{ApiRight, DoorRoute, MAX_BODY_BYTES, RouteMatch, RouteWork, match_route};
+pub(crate) use route::{ApiRight, DoorRoute, MAX_BODY_BYTES, RouteWork};
+pub(crate) use routes::{RouteMatch, match_route};
 pub(crate) use run::{
     ApiService, CommandRunner, ServedError, ServedOutcome, ServedRequest, SharedAnswer,
 };

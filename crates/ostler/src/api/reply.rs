@@ -13,7 +13,6 @@ use tokio::sync::mpsc;
 
 use super::status::status_of_code;
 
-/// An answer.
 pub(crate) type ApiReply = Response<ReplyBody>;
 
 /// The body of an answer.

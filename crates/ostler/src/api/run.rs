@@ -12,7 +12,8 @@ use tokio::sync::{Semaphore, mpsc};
 
 use super::arguments::build_arguments;
 use super::reply::{ApiFailure, ApiReply, ReplyBody, reply_failure, typed_reply};
-use super::routes::{RouteMatch, RouteWork};
+use super::route::RouteWork;
+use super::routes::RouteMatch;
 use super::status::status_of_code;
 
 /// How many commands run at once; further requests wait.
@@ -29,6 +30,8 @@ pub(crate) type ServedOutcome = Result<u8, ServedError>;
 pub(crate) struct ServedError {
     /// The stable code.
     pub(crate) code: &'static str,
+    /// Whether another process writes just now, and nothing was done.
+    pub(crate) writer_busy: bool,
     /// The error in its envelope, as JSON on one line.
     pub(crate) envelope: Vec<u8>,
 }
@@ -62,7 +65,7 @@ impl ApiService {
         Self { runner, places: Arc::new(Semaphore::new(MOST_COMMANDS)) }
     }
 
-    /// Answers a route of a command; the server's own are nobody's here.
+    /// Answers a route of a command; the server's own are not handled here.
     pub(crate) async fn answer(
         &self,
         found: &RouteMatch,
@@ -172,7 +175,11 @@ impl ApiService {
 }
 
 fn error_reply(error: ServedError) -> ApiReply {
-    typed_reply(status_of_code(error.code), "application/json", error.envelope.into())
+    let status = match error.writer_busy {
+        true => StatusCode::SERVICE_UNAVAILABLE,
+        false => status_of_code(error.code),
+    };
+    typed_reply(status, "application/json", error.envelope.into())
 }
 
 fn stopping() -> ApiFailure {

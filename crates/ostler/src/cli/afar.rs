@@ -16,13 +16,15 @@ use model::helper::{FleetAsk, OrderReport, OrderRequest, OrderWay};
 use model::wire::{FleetLevel, GcResult};
 use serde_json::{Value, json};
 
+use crate::cli::terminal::attach::AttachArgs;
 use crate::cli::{CliContext, branch_of, fleet, gc, gc_fleet, word_of_command};
 use crate::env;
 use crate::error::Error;
 use crate::render::output;
 
 /// Commands whose first word names a session.
-const ADDRESSED: [&str; 23] = [
+const ADDRESSED: [&str; 24] = [
+    "attach",
     "show",
     "why",
     "who",
@@ -86,7 +88,7 @@ pub(crate) fn read_order(
         return Ok(None);
     }
     let mut given = read_arguments(args, command)?;
-    let is_everywhere = given.options.remove("fleet").is_some();
+    let is_everywhere = may_collect && given.options.remove("fleet").is_some();
     let mut hosts = choice.hosts.to_vec();
     if hosts.is_empty() && may_address {
         hosts.extend(take_address(&mut given));
@@ -178,6 +180,9 @@ pub(crate) fn give_order(context: &CliContext, order: AfarOrder) -> Result<ExitC
     let level = OrderRule::of_command(order.command)
         .map_or(FleetLevel::Reap, |rule| rule.level_of(&order.args));
     check_agent(context, level, settings.fleet.agents_may)?;
+    if order.command == "attach" {
+        return attach_afar(context, &order);
+    }
     let is_collecting = order.command == "gc";
     let request = OrderRequest {
         hosts: order.hosts.clone(),
@@ -197,6 +202,18 @@ pub(crate) fn give_order(context: &CliContext, order: AfarOrder) -> Result<ExitC
         return Err(Error::usage_error("there is no such member", "`ostler fleet status`"));
     };
     print_report(context, report, is_collecting)
+}
+
+/// A terminal goes on, so it goes through the hub alone.
+fn attach_afar(context: &CliContext, order: &AfarOrder) -> Result<ExitCode, Error> {
+    let attach = AttachArgs::of_order(&order.args);
+    match order.hosts.first().filter(|_| order.via != Some(OrderWay::Ssh)) {
+        Some(host) => attach.run_afar(context, host),
+        None => Err(Error::usage_error(
+            "a terminal is joined through the hub",
+            "leave `--via` out, or `ssh -t TARGET ostler attach ID`",
+        )),
+    }
 }
 
 /// An agent looks; for more a person has to say so. A guard against accidents, not against theft.

@@ -209,7 +209,7 @@ impl AgentsDeleteArgs {
         }
     }
 
-    /// Shows the plan and asks. Without a terminal nobody can be asked.
+    /// Shows the plan and asks. Without a terminal there is no one to ask.
     fn ask_consent(
         &self,
         target: &DeleteTarget,

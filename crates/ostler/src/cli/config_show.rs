@@ -82,7 +82,7 @@ enum ConfigCommand {
 
 impl ConfigArgs {
     pub(crate) fn run_config(&self, context: &CliContext) -> Result<ExitCode, Error> {
-        // Whoever checks wants to know; whoever shows wants to see what holds all the same.
+        // `check` fails on it; `show` prints what holds all the same.
         let loaded = match self.what {
             ConfigCommand::Check => context.load_config()?,
             ConfigCommand::Show { .. } | ConfigCommand::Path => context.settings_to_look()?,

@@ -10,6 +10,7 @@ use flows::badge::BadgeKeeper;
 use flows::daemon;
 use flows::notify::Notifier;
 use flows::observe::ObserveScope;
+use flows::service;
 use flows::writer::{
     self as client, AskLimits, DaemonAnswer, DaemonCallError, DaemonHolder, DaemonOrder, HomeId,
 };
@@ -107,7 +108,7 @@ const DAEMON_START_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a daemon that was told to stop is waited for.
 const DAEMON_STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long somebody is waited for who holds a lock only to look at it.
+/// How long to wait for a process that holds a lock only to look at it.
 const LOCK_LOOK_TIMEOUT: Duration = Duration::from_millis(500);
 
 impl DaemonArgs {
@@ -144,7 +145,7 @@ fn run_in_foreground(context: &CliContext, machine: &Machine) -> Result<ExitCode
     // A daemon that cannot note what it hears would be of no use, and is better not there.
     writer.state().map_err(|error| Error::Order(writer::WriterError::from(error).into()))?;
     let home = HomeId::of_path(machine.home())?;
-    // Whoever left a socket behind was a writer, and there is none but us.
+    // The process that left a socket behind was a writer, and there is none but us.
     let (listener, socket) = client::listen(machine, home)
         .map_err(|error| Error::Order(DaemonCallError::Socket(error).into()))?;
     let about = daemon::describe_daemon(&socket, version::OSTLER_VERSION, context.now);
@@ -171,6 +172,7 @@ fn run_in_foreground(context: &CliContext, machine: &Machine) -> Result<ExitCode
         source: context.live_source(ObserveScope::All, &[]).ok(),
         allowed: allowed_level,
         result: served::ordered_result,
+        join: crate::cli::terminal::attach::join_for_operator,
     };
     let services = crate::daemon::DoorServices {
         badge,
@@ -323,6 +325,20 @@ fn is_previous(machine: &Machine, status: &DaemonResult) -> bool {
     status.socket == client::previous::socket(machine.runtime()).to_string_lossy()
 }
 
+/// What is to be said of a daemon of another release, and what to do: it goes on as it is, but what only one of the
+/// two knows cannot be asked for.
+pub(crate) fn name_other_release(status: &DaemonResult) -> Option<(String, &'static str)> {
+    let own = version::OSTLER_VERSION;
+    let running = status.version.as_deref().filter(|running| *running != own)?;
+    let remedy = match service::is_later_version(running, own) {
+        true => "update this program, or have it replaced by `ostler daemon stop`",
+        false => {
+            "`ostler daemon stop`, then `ostler daemon start` (a service: `ostler service install`)"
+        }
+    };
+    Some((format!("is of ostler {running}, and this is {own}"), remedy))
+}
+
 fn print_status(
     context: &CliContext,
     machine: &Machine,
@@ -339,6 +355,8 @@ fn print_status(
                 "it is of an earlier version, which cannot be asked for anything but this: \
                  `ostler daemon stop`, then `ostler daemon start`",
             );
+        } else if let Some((what, remedy)) = name_other_release(status) {
+            output::print_notice(&format!("it {what}: {remedy}"));
         }
     } else {
         output::print_text("not running\n")?;

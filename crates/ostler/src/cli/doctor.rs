@@ -52,7 +52,7 @@ pub(crate) struct DoctorArgs {
     bundle: Option<PathBuf>,
 }
 
-/// What the tarball is called if nobody says.
+/// What the tarball is called by default.
 const BUNDLE_FILE: &str = "ostler-bundle.tar.zst";
 
 impl DoctorArgs {
@@ -75,8 +75,13 @@ impl DoctorArgs {
         let may_ask = daemon.is_ok();
         findings.push(match daemon {
             Ok(status) if status.running => {
-                let pid = status.pid.unwrap_or_default();
-                DoctorFinding::ok("daemon", format!("runs (pid {pid})"))
+                let runs = format!("runs (pid {})", status.pid.unwrap_or_default());
+                match daemon::name_other_release(&status) {
+                    Some((what, remedy)) => {
+                        DoctorFinding::note("daemon", format!("{runs}, {what}"), remedy)
+                    }
+                    None => DoctorFinding::ok("daemon", runs),
+                }
             }
             Ok(_) => DoctorFinding::note(
                 "daemon",

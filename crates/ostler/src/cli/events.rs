@@ -4,15 +4,17 @@ use std::process::ExitCode;
 
 use clap::Args;
 use flows::observe::ObserveScope;
-use model::wire::EventView;
+use model::helper::HelperAsk;
+use model::wire::{EventView, FleetChange};
 
-use crate::cli::CliContext;
+use crate::cli::{CliContext, fleet};
 use crate::error::Error;
+use crate::helper;
 use crate::render::{duration, output, text};
 
 declare_commands![CommandEntry {
     place: HelpPlace(See, 5),
-    answers: &[stream::<wire::EventView>("")],
+    answers: &[stream::<wire::EventView>(""), stream::<wire::FleetChange>(" --fleet")],
     examples: &[
         example("events", "Everything that hooks told so far."),
         example(
@@ -46,6 +48,9 @@ pub(crate) struct EventsArgs {
     /// Only of this session, by its full id.
     #[arg(long, value_name = "ID")]
     session: Option<String>,
+    /// With --follow: how every member of the fleet and each of its sessions is, and every change (docs/fleet.md).
+    #[arg(long, requires = "follow", conflicts_with_all = ["since", "session"])]
+    fleet: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -64,6 +69,9 @@ fn parse_cursor(text: &str) -> Result<EventCursor, String> {
 
 impl EventsArgs {
     pub(crate) fn run_events(&self, context: &CliContext) -> Result<ExitCode, Error> {
+        if self.fleet {
+            return follow_fleet(context);
+        }
         let home = context.machine()?.home();
         let cursor = match self.since {
             None => 0,
@@ -106,6 +114,47 @@ impl EventsArgs {
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Prints what happens in the fleet until it is interrupted.
+fn follow_fleet(context: &CliContext) -> Result<ExitCode, Error> {
+    fleet::need_fleet(context)?;
+    let mut failed = None;
+    helper::follow_helper(context.machine()?, HelperAsk::FleetFollow, &mut |line| {
+        let told = match context.json {
+            true => output::print_foreign(line),
+            false => match serde_json::from_slice::<FleetChange>(line) {
+                Ok(change) => output::print_text(&describe_change(&change)),
+                Err(error) => Err(error.into()),
+            },
+        };
+        failed = told.err();
+        failed.is_none()
+    })?;
+    match failed {
+        Some(error) => Err(error),
+        None => Ok(ExitCode::SUCCESS),
+    }
+}
+
+fn describe_change(change: &FleetChange) -> String {
+    let line = match change {
+        FleetChange::Member(view) => fleet::member_line(view),
+        FleetChange::MemberGone { member } => format!("{}  is no member any more", member.name),
+        FleetChange::Session(one) => {
+            let text = |name: &str| one.text(name).unwrap_or("");
+            let state = one.text("activity").unwrap_or_else(|| text("status"));
+            let name = &one.member.name;
+            format!("{name}/{}  {}  {state}  {}", text("id"), text("agent"), text("title"))
+        }
+        FleetChange::SessionGone { member, agent, id } => {
+            format!("{}/{id}  {agent}  is not told of any more", member.name)
+        }
+        FleetChange::Hub(hub) => {
+            format!("hub {}  {}", hub.url, hub.reason.as_deref().unwrap_or("is lost"))
+        }
+    };
+    text::one_line(line.trim_end()) + "\n"
 }
 
 fn print_event(event: &EventView) -> Result<(), Error> {

@@ -294,7 +294,7 @@ fn own_name() -> String {
     if plain.is_empty() { "member".to_owned() } else { plain }
 }
 
-/// Nobody has to install the helper to hear that there is no fleet here.
+/// That there is no fleet here is told without the helper.
 pub(crate) fn need_fleet(context: &CliContext) -> Result<(), Error> {
     match context.machine()?.home().join("fleet").exists() {
         true => Ok(()),

@@ -353,7 +353,7 @@ fn fuse_line(clock: &FuseClock, fuse: &FuseView) -> String {
     text::one_line(&line) + "\n"
 }
 
-/// Carries out a fuse that the daemon has taken up. Only whoever is noted as its carrier does.
+/// Carries out a fuse that the daemon has taken up. Only its noted carrier does.
 fn carry_out(context: &CliContext, id: &str) -> Result<ExitCode, Error> {
     let carrier = sys::proc::identify_self()
         .map_err(|error| Error::Output(std::io::Error::other(error.to_string())))?;
@@ -368,8 +368,8 @@ fn carry_out(context: &CliContext, id: &str) -> Result<ExitCode, Error> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says what became of a fuse. Nobody else knows, so the word is given again when its hearer was killed over it:
-/// a fuse is settled once, whoever says it twice.
+/// Says what became of a fuse. No other process knows, so it is reported again when its reader was killed:
+/// a fuse is settled once, even if it is reported twice.
 fn settle_fuse(context: &CliContext, id: &str, settlement: FuseSettlement) -> Result<(), Error> {
     const MOST_TRIES: usize = 5;
     let order = FuseOrder::Settle { id: id.to_owned(), settlement };
@@ -415,9 +415,11 @@ fn stop_targets(
     let (mut stopped, mut left) = (0, 0);
     for one in targets {
         let name = one.session.session_name();
-        let look_again = || glance_at(context, &terminals, &name);
-        let done = plan_stop(observation, one, &terminals, &[])
-            .and_then(|plan| plan.carry_out(&options, &terminals, &look_again));
+        let done = plan_stop(observation, one, &terminals, &[]).and_then(|plan| {
+            let watched = plan.watched_agent().cloned();
+            let look_again = || glance_at(context, &terminals, &name, watched.as_ref());
+            plan.carry_out(&options, &terminals, &look_again)
+        });
         match done {
             Ok(result) => {
                 stopped += result.processes.len();

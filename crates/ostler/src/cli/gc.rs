@@ -6,7 +6,9 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCandidates;
 use flows::gc;
-use flows::writer::{GcConsent, GcInclude, GcRequest, Work, WorkDone};
+use flows::observe::ObserveScope;
+use flows::writer::{GcConsent, GcInclude, GcRequest, Work, WorkDone, names_item};
+use model::address::AddressError;
 use model::time::whole_millis;
 use model::wire::{GcResult, ItemFate, PlannedItem};
 
@@ -63,8 +65,8 @@ pub(crate) struct GcArgs {
     /// Let what sessions wrote take at most so much; the oldest go first. E.g. 500MB or 20GB.
     #[arg(long, value_name = "SIZE", value_parser = size::from_argument)]
     max_bytes: Option<u64>,
-    /// Keep this session or path, whatever the plan says.
-    #[arg(long, value_name = "ID|PATH")]
+    /// Keep this session, by its id or its name, or what is at, in or above this path.
+    #[arg(long, value_name = "ID|NAME|PATH")]
     keep: Vec<String>,
     /// Only what is of these agents; `ostler` and `terminal` are ours.
     #[arg(long, value_name = "AGENT", value_delimiter = ',',
@@ -88,6 +90,30 @@ enum IncludedKind {
     Worktrees,
 }
 
+/// What is to be kept, as it was named.
+#[derive(Debug, Default)]
+struct KeptNames {
+    /// Whole paths, and whole ids of sessions.
+    names: Vec<String>,
+    /// What is neither: leftovers may be of sessions that are otherwise gone, and the plan tells of those.
+    unresolved: Vec<String>,
+}
+
+impl KeptNames {
+    /// Of a name that was mistyped nothing would be kept, so it is refused before anything goes.
+    fn check_unresolved(&self, preview: &GcResult) -> Result<(), Error> {
+        let is_planned =
+            |keep: &&String| preview.items.iter().any(|one| names_item(keep, &one.item));
+        match self.unresolved.iter().find(|keep| !is_planned(keep)) {
+            None => Ok(()),
+            Some(keep) => Err(Error::usage_error(
+                format!("`--keep {keep}` names no path that is there, and no session"),
+                "`ostler gc` shows what may go; `ostler ls -a` lists every session with its id",
+            )),
+        }
+    }
+}
+
 impl GcArgs {
     pub(crate) fn run_gc(&self, context: &CliContext) -> Result<ExitCode, Error> {
         if self.fleet {
@@ -95,8 +121,11 @@ impl GcArgs {
             return Err(Error::usage_error("the fleet's plans are gathered by a person", hint));
         }
         let machine = context.machine()?;
-        let mut ask = self.gc_request(context, machine.runtime())?;
+        let kept = self.kept_names(context)?;
+        let keep = kept.names.iter().chain(&kept.unresolved).cloned().collect();
+        let mut ask = GcRequest { keep, ..self.gc_request(context, machine.runtime())? };
         let preview = gc::plan_gc_here(&mut ask, machine).into_preview();
+        kept.check_unresolved(&preview)?;
         if !self.yes {
             return print_plan(context, preview);
         }
@@ -129,6 +158,25 @@ impl GcArgs {
         }
     }
 
+    fn kept_names(&self, context: &CliContext) -> Result<KeptNames, Error> {
+        let mut kept = KeptNames::default();
+        for keep in &self.keep {
+            if let Ok(path) = std::fs::canonicalize(keep) {
+                kept.names.push(path.to_string_lossy().into_owned());
+                continue;
+            }
+            let (observation, here) =
+                (context.observe_now(ObserveScope::All, &[])?, context.current_dir());
+            match flows::address::resolve_session(&observation, keep, &here) {
+                Ok(one) => kept.names.push(one.session.id.clone()),
+                // Of a beginning that several have, all are kept.
+                Err(AddressError::Ambiguous { .. }) => kept.names.push(keep.clone()),
+                Err(AddressError::NotFound(_)) => kept.unresolved.push(keep.clone()),
+            }
+        }
+        Ok(kept)
+    }
+
     fn gc_request(
         &self,
         context: &CliContext,
@@ -158,7 +206,7 @@ impl GcArgs {
             include: self.include.iter().map(|one| one.to_include()).collect(),
             older_than_ms: self.older_than.map(whole_millis),
             max_bytes: self.max_bytes,
-            keep: self.keep.clone(),
+            keep: Vec::new(),
             agents,
             retention,
             runtime: runtime.to_owned(),

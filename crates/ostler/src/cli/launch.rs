@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use flows::caller::find_calling_party;
 use flows::control::deliveries::ControlLedger;
 use flows::control::launch::{LaunchRequest, LaunchScene, launch_agent, preview_launch};
 use flows::observe::{Observation, ObserveScope};
@@ -14,10 +15,11 @@ use model::control::wire::{LaunchResult, LaunchState};
 
 use crate::cli::launch_group::{self, GroupArgs};
 use crate::cli::prompt::{AwaitedOutcome, parse_span};
+use crate::cli::terminal::create::PermissionWord;
 use crate::cli::{CliContext, complete, ls};
 use crate::env;
 use crate::error::{self, Error};
-use crate::render::{output, text};
+use crate::render::{duration, output, text};
 
 declare_commands![CommandEntry {
     place: HelpPlace(Drive, 0),
@@ -92,7 +94,6 @@ pub(crate) struct LaunchArgs {
 pub(crate) struct SlotStart {
     /// The adapter's id.
     pub(crate) agent: String,
-    /// Its model.
     pub(crate) model: Option<String>,
     /// Further arguments of the agent.
     pub(crate) arguments: Vec<String>,
@@ -131,9 +132,26 @@ pub(crate) struct StartArgs {
     /// How long the turn may take, with `--wait idle`.
     #[arg(long, value_name = "SPAN", default_value = "10m", value_parser = parse_span)]
     timeout: Duration,
+    /// Stop it after so long, with all it started: a fuse, which the daemon fires.
+    #[arg(long, value_name = "TIME", value_parser = duration::from_argument)]
+    ttl: Option<Duration>,
+    /// Only if nobody else works in the same worktree or directory.
+    #[arg(long)]
+    pub(crate) exclusive: bool,
+    /// Also in a directory that somebody has locked.
+    #[arg(long)]
+    force: bool,
+    /// Who is asked for the agent's permissions: the person at its screen, or whoever runs `ostler permit`.
+    #[arg(long, value_enum, value_name = "WHO", default_value = "person")]
+    permissions: PermissionWord,
 }
 
 impl StartArgs {
+    /// Whose sessions are looked at while it is started: for a place of its own everybody's.
+    pub(crate) fn watched_agents(&self, agent: &str) -> Vec<String> {
+        if self.exclusive { Vec::new() } else { vec![agent.to_owned()] }
+    }
+
     /// The request, as far as it is the same for a new conversation and one that goes on.
     pub(crate) fn to_request(
         &self,
@@ -164,6 +182,11 @@ impl StartArgs {
                 .unwrap_or_default(),
             runtime: env::runtime_dir(),
             scrollback_lines: context.terminal_settings()?.scrollback_lines,
+            exclusive: self.exclusive,
+            over_lock: self.force,
+            ttl: self.ttl,
+            started_by: find_calling_party(context.machine()?, &env::user_name()).name,
+            permits: self.permissions.arrange(context, agent)?,
         })
     }
 }
@@ -253,7 +276,7 @@ impl LaunchArgs {
     ) -> Result<LaunchResult, Error> {
         let request = self.slot_request(context, slot, prompt)?;
         let mut ledger = ControlLedger::new(context.machine()?);
-        let agents = [slot.agent.clone()];
+        let agents = self.start.watched_agents(&slot.agent);
         let mut observe = || {
             let later = context.next_turn();
             later.observe_now(ObserveScope::All, &agents).map_err(|error| error.to_string())
@@ -344,6 +367,9 @@ pub(crate) fn render_launch(result: &LaunchResult) -> String {
     }
     if result.dry_run {
         row("command", &result.argv.join(" "));
+    }
+    if let Some(fuse) = &result.fuse {
+        row("fuse", fuse);
     }
     if let Some(code) = result.exit_code {
         row("exit code", &code.to_string());

@@ -259,7 +259,7 @@ fn read_slots(launch: &LaunchArgs) -> Result<(Vec<GroupSlot>, Option<String>), E
     let is_slot =
         |word: &&str| flows::agent_named(word.split(':').next().unwrap_or(word)).is_some();
     let text = match words.last() {
-        // What is no agent is a prompt only if nobody could have meant an agent by it.
+        // What is no agent is a prompt only if it cannot be meant as an agent.
         Some(last) if words.len() > 1 && !is_slot(last) && last.contains(char::is_whitespace) => {
             words.pop()
         }
@@ -304,7 +304,9 @@ fn preview_slots(
     let mut previews = Vec::new();
     for index in 0..intent.slots.len() {
         let slot = SlotStart { cwd: launch.cwd.clone(), ..intent.slot_start(launch, index) };
-        let request = launch.slot_request(context, &slot, intent.prompt.clone())?;
+        let mut request = launch.slot_request(context, &slot, intent.prompt.clone())?;
+        // A worktree of its own is empty.
+        request.exclusive &= intent.worktrees.is_none();
         let preview = preview_launch(&request, context.machine()?, before)?;
         let mut preview = intent.describe_place(index, preview);
         if let Some(worktree) = &preview.worktree {

@@ -86,7 +86,7 @@ impl LogsArgs {
         let observation = context.observe_now(ObserveScope::All, &[])?;
         let here = context.current_dir();
         let one = address::resolve_session(&observation, &self.id, &here)?;
-        // Before reading: whatever is added from now on is told.
+        // Before reading: what is added from now on is told.
         let watch = if self.follow { watch_transcript(one)? } else { None };
         let mut entries = Vec::new();
         let mut position = read_entries(one, 0, &mut entries)?;

@@ -3,11 +3,12 @@
 use std::process::ExitCode;
 
 use flows::observe::{ObserveScope, Observed};
-use model::helper::FleetAsk;
-use model::wire::{FleetLsResult, FleetSession, MemberName};
+use model::fleet_order::OrderArguments;
+use model::helper::{FleetAsk, OrderReport, OrderRequest};
+use model::wire::{FleetLsResult, FleetSession, IncompleteSource, MemberName, MemberView};
 use serde_json::{Map, Value};
 
-use crate::cli::{CliContext, fleet, ls};
+use crate::cli::{CliContext, afar, fleet, ls};
 use crate::error::{self, Error};
 use crate::render::{duration, output, text};
 
@@ -43,6 +44,10 @@ pub(crate) fn list_fleet(
         timeout_ms: listing.timeout.saturating_mul(1000),
     };
     let mut result: FleetLsResult = fleet::ask_fleet(context, what)?;
+    // The hub has what ended within a day, as far as it fits; of a member that is named, everything is asked for.
+    if listing.all && !listing.hosts.is_empty() {
+        ask_for_all(context, &mut result)?;
+    }
     let here = result.members.iter().find(|member| member.here);
     let name = here.map(|member| MemberName { id: member.id.clone(), name: member.name.clone() });
     if listing.hosts.is_empty() || here.is_some() {
@@ -80,6 +85,53 @@ pub(crate) fn list_fleet(
     }
     Ok(error::exit_code_for(&result.incomplete))
 }
+
+/// Asks members for all of their sessions, in place of what the hub has of them.
+fn ask_for_all(context: &CliContext, result: &mut FleetLsResult) -> Result<(), Error> {
+    let asked = |member: &&MemberView| member.state.vouches() && !member.here;
+    let members: Vec<MemberView> = result.members.iter().filter(asked).cloned().collect();
+    if members.is_empty() {
+        return Ok(());
+    }
+    let mut args = OrderArguments::default();
+    args.options.insert("all".to_owned(), Vec::new());
+    let settings = context.load_config()?;
+    let request = OrderRequest {
+        hosts: members.iter().map(|member| member.id.clone()).collect(),
+        command: "ls".to_owned(),
+        args,
+        json: true,
+        timeout_ms: ASK_TIMEOUT_MS,
+        via: None,
+        ssh: settings.fleet_ssh,
+    };
+    let reports: Vec<OrderReport> = fleet::ask_fleet(context, FleetAsk::Order(Box::new(request)))?;
+    for member in members {
+        let report = reports.iter().find(|report| report.member == member.name);
+        let answer = report.map(|report| report.done.as_ref().map(afar::decode_run));
+        let told: Option<Value> = match answer {
+            Some(Ok(bytes)) => serde_json::from_slice(&bytes).ok(),
+            _ => None,
+        };
+        let sessions = told.as_ref().and_then(|told| told.pointer("/result/sessions")?.as_array());
+        let Some(sessions) = sessions else {
+            let reason = "only what the hub has of it: it did not answer".to_owned();
+            let source = format!("member {}", member.name);
+            result.incomplete.push(IncompleteSource { source, path: None, reason });
+            continue;
+        };
+        let whose = MemberName { id: member.id.clone(), name: member.name.clone() };
+        result.sessions.retain(|one| one.member.id != member.id);
+        result.sessions.extend(sessions.iter().filter_map(Value::as_object).map(|session| {
+            let (session, member) = (session.clone(), whose.clone());
+            FleetSession { session, member, age_ms: 0, last_known: None }
+        }));
+    }
+    Ok(())
+}
+
+/// How long the hub is waited for.
+const ASK_TIMEOUT_MS: u64 = 2000;
 
 fn local_session(one: &Observed, whose: &MemberName) -> FleetSession {
     let session = match serde_json::to_value(one.session_view()) {

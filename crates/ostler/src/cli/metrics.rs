@@ -91,7 +91,7 @@ fn measure(context: &CliContext) -> Result<(Vec<MetricFamily>, bool), Error> {
     Ok((families, observation.incomplete.is_empty()))
 }
 
-/// The text as of now, for whoever serves it.
+/// The text as of now, for the server.
 pub(crate) fn metrics_text() -> Result<String, String> {
     let context = CliContext::of_role("metrics");
     let measured = measure(&context).map_err(|error| error.to_string())?;

@@ -186,17 +186,16 @@ impl CliContext {
         here.unwrap_or_else(std::env::current_dir).unwrap_or_default()
     }
 
-    /// The settings.
     pub(crate) fn load_config(&self) -> Result<LoadedConfig, Error> {
         config::load_config()
     }
 
-    /// The settings for a look at the machine: one bad line stops nobody from looking, and everybody
+    /// The settings for a look at the machine: one bad line does not stop reading, but it stops a command
     /// from changing anything.
     pub(crate) fn settings_to_look(&self) -> Result<LoadedConfig, Error> {
         let entry = registry::find_entry(self.name);
         let only_looks = entry.is_some_and(|entry| entry.effect == registry::CommandEffect::Reads);
-        // These two list what they find, whatever they tidy besides.
+        // These two list what they find, and tidy up besides.
         match only_looks || matches!(self.name, "status" | "doctor") {
             true => config::load_what_holds(),
             false => config::load_config(),
@@ -228,7 +227,7 @@ impl CliContext {
         })
     }
 
-    /// After how long without input or output a new terminal is hung up, if nobody says.
+    /// After how long without input or output a new terminal is hung up, by default.
     pub(crate) fn idle_timeout_ms(&self) -> u64 {
         self.agent_tty.as_ref().map_or(0, |globals| globals.idle_timeout_ms)
     }
@@ -243,7 +242,7 @@ impl CliContext {
         Ok(source.observe_on(&source.machine))
     }
 
-    /// What to look at, for whoever looks more than once.
+    /// What to look at, for repeated looks.
     pub(crate) fn live_source(
         &self,
         scope: ObserveScope,
@@ -288,7 +287,7 @@ pub(crate) fn run_ostler() -> ExitCode {
     let as_json = args.iter().any(|arg| arg == "--json");
     let (globals, command) = match read_command_line(&args) {
         Ok(read) => read,
-        Err(error) => return report_usage_error(&error, command_named_in(&args), now, as_json),
+        Err(error) => return report_usage_error(&error, &args, now, as_json),
     };
     if globals.version {
         return version::print_version();
@@ -359,24 +358,58 @@ fn read_command_line(args: &[OsString]) -> Result<(OstlerGlobals, RegisteredComm
 }
 
 /// Reports what clap has to say: help is an answer, the rest is an error in the command line.
-fn report_usage_error(error: &clap::Error, command: &str, now: Time, as_json: bool) -> ExitCode {
+fn report_usage_error(
+    error: &clap::Error,
+    args: &[OsString],
+    now: Time,
+    as_json: bool,
+) -> ExitCode {
     use clap::error::ErrorKind;
 
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         let _ = error.print();
         return ExitCode::SUCCESS;
     }
+    let text = in_plain_words(error, args);
     if as_json {
-        let text = error.render().to_string();
         let lists = "`ostler help` lists the commands and their options";
         let tip = text.lines().find_map(|line| line.trim().strip_prefix("tip: "));
         let hint = tip.map_or_else(|| lists.to_owned(), |tip| format!("{tip}; {lists}"));
         let error = Error::usage_error(first_paragraph(&text), hint);
-        output::report_error(command, now, &error, true);
+        output::report_error(command_named_in(args), now, &error, true);
+    } else if let Some(text) = text.strip_prefix("error: ") {
+        output::print_usage_error(text.trim_end());
     } else {
         let _ = error.print();
     }
     error::exit_code_of("INVALID_INPUT")
+}
+
+/// What clap says, with a remedy where it has none.
+fn in_plain_words(error: &clap::Error, args: &[OsString]) -> String {
+    use clap::error::{ContextKind, ErrorKind};
+
+    let text = error.render().to_string();
+    let text = text.replace("invalid digit found in string", "it is not a whole number");
+    let has_tip = error.get(ContextKind::SuggestedSubcommand).is_some();
+    if error.kind() != ErrorKind::InvalidSubcommand || has_tip {
+        return text;
+    }
+    let tree = command_tree();
+    let mut command = &tree;
+    for word in args.iter().filter_map(|arg| arg.to_str()) {
+        command = command.find_subcommand(word).unwrap_or(command);
+    }
+    let shown = command.get_subcommands().filter(|one| !one.is_hide_set());
+    let names: Vec<&str> =
+        shown.map(clap::Command::get_name).filter(|name| *name != "help").collect();
+    match names.len() {
+        // The whole list is what `ostler help` is for.
+        1..=12 => {
+            text.replacen("\n\n", &format!("\n\n  tip: there are: {}\n\n", names.join(", ")), 1)
+        }
+        _ => text,
+    }
 }
 
 /// What is wrong, in one line, without clap's usage below it.

@@ -67,7 +67,7 @@ pub(crate) struct PermitsArgs {
 
 /// Answer a permission request of an agent: allow the call, or deny it with a word to the agent.
 ///
-/// Exactly one answer is taken. One that comes too late (somebody was faster, on the agent's screen or here, or its
+/// Exactly one answer is taken. One that comes too late (a person was faster, on the agent's screen or here, or its
 /// time was up) is exit code 4 and changes nothing. No keys are typed, and an agent cannot answer itself.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("verdict").required(true).args(["allow", "deny"]))]
@@ -129,7 +129,7 @@ impl PermitArgs {
             by: by.clone(),
             wait_ms,
         }));
-        // The agent has its answer, whoever can write that down or not.
+        // The agent has its answer, whether that can be written down or not.
         carry_out_work(&work, &machine, &mut |_, _| {})
             .note_dropped("the event of an answered permission");
         let result =

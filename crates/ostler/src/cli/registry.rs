@@ -274,7 +274,6 @@ pub(crate) enum CaseKind {
     Empty,
     /// The usual answer.
     Usual,
-    /// An error.
     Refused,
     /// A part of the truth could not be read.
     Incomplete,

@@ -107,7 +107,7 @@ impl ResumeArgs {
             arguments: self.arguments.clone(),
             ..self.start.to_request(context, &target.agent, prompt)?
         };
-        let agents = [target.agent.clone()];
+        let agents = self.start.watched_agents(&target.agent);
         let request = ResumeRequest {
             target,
             start,

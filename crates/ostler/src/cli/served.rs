@@ -37,7 +37,11 @@ fn run_served(request: ServedRequest, sink: Box<dyn Write>) -> ServedOutcome {
             ErrorEnvelope { ok: false, command: name, timestamp: now, error: error.to_body() };
         let mut envelope = serde_json::to_vec(&envelope).unwrap_or_default();
         envelope.push(b'\n');
-        Err(ServedError { code: error.stable_code(), envelope })
+        Err(ServedError {
+            code: error.stable_code(),
+            writer_busy: error.is_writer_busy(),
+            envelope,
+        })
     };
     let (globals, command) = match read_command_line(&words) {
         Ok(read) => read,

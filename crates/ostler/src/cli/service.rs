@@ -224,6 +224,11 @@ impl ServiceLogsArgs {
         } else {
             let page: String = lines.iter().map(|line| text::one_line(line) + "\n").collect();
             output::print_text(&page)?;
+            if lines.is_empty() && !self.follow {
+                output::print_notice(
+                    "the daemon has said nothing here: `ostler service status` tells whether it runs",
+                );
+            }
         }
         Ok(ExitCode::SUCCESS)
     }

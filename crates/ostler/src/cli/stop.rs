@@ -34,6 +34,7 @@ declare_commands![CommandEntry {
     cases: &[
         empty("stop 666e4f9b"),
         usual("stop build --dry-run").on(Terminal),
+        also("stop --orphans"),
         refused("stop 666e4f9b").on(Worked)
     ],
     uncased: &[(
@@ -51,7 +52,7 @@ declare_commands![CommandEntry {
 #[derive(Debug, Args)]
 pub(crate) struct StopArgs {
     /// The sessions: ids, unambiguous prefixes, names, `.` or `-`.
-    #[arg(value_name = "SESSION", required_unless_present = "group",
+    #[arg(value_name = "SESSION", required_unless_present_any = ["group", "orphans"],
           add = ArgValueCandidates::new(complete::complete_sessions))]
     ids: Vec<String>,
     /// Every agent that was launched as this group and is there.
@@ -72,7 +73,7 @@ pub(crate) struct StopArgs {
     /// Only if its process is still this one: `PID:START`, as `owner` of `ostler show --json` says.
     #[arg(long, value_name = "PID:START", value_parser = parse_identity)]
     identity: Option<(u32, u64)>,
-    /// Also what a dead agent of the session left behind.
+    /// Also what a dead agent of the session left behind; without a session, of every agent that is proven dead.
     #[arg(long, conflicts_with = "turn")]
     orphans: bool,
 }
@@ -91,8 +92,17 @@ impl StopArgs {
         if let Some(group) = &self.group {
             ids.extend(live_terminals(context, group)?);
         }
+        let mut targets = Vec::new();
         for id in &ids {
-            let one = address::resolve_session(&observation, id, &here)?;
+            targets.push(address::resolve_session(&observation, id, &here)?);
+        }
+        if ids.is_empty() && self.group.is_none() {
+            let is_left = |one: &&Observed| {
+                orphans.iter().any(|orphan| orphan.session == one.session.session_name())
+            };
+            targets.extend(observation.sessions.iter().filter(is_left));
+        }
+        for one in targets {
             let name = one.session.session_name();
             if names.contains(&name) {
                 continue;
@@ -112,7 +122,8 @@ impl StopArgs {
                 result.stopped.push(plan.preview());
                 continue;
             }
-            let look_again = || glance_at(context, &terminals, name);
+            let watched = plan.watched_agent().cloned();
+            let look_again = || glance_at(context, &terminals, name, watched.as_ref());
             let stopped = plan.carry_out(&options, &terminals, &look_again)?;
             let detail = serde_json::json!({
                 "processes": stopped.processes.len(),
@@ -144,7 +155,7 @@ fn parse_identity(text: &str) -> Result<(u32, u64), String> {
 }
 
 impl StopArgs {
-    /// Whoever names a process means that one, and no other that has the session open by now.
+    /// A named process is meant itself, not another that has the session open by now.
     fn check_identity(&self, one: &Observed) -> Result<(), Error> {
         let Some((pid, start)) = self.identity else { return Ok(()) };
         let view = one.session_view();
@@ -171,16 +182,20 @@ fn check_kind(one: &Observed) -> Result<(), Error> {
     Ok(())
 }
 
-/// What is true of a session by now; `None` if that cannot be told.
+/// What is true of a session by now; `None` if that cannot be told. A terminal does what `within` does, the agent
+/// in it.
 pub(super) fn glance_at(
     context: &CliContext,
     terminals: &TerminalHome,
     name: &SessionName,
+    within: Option<&SessionName>,
 ) -> Option<SessionGlance> {
     if name.agent == "terminal" {
         let hosted = terminals.open_session(&name.id).ok()?;
         let held = hosted.as_settled().status().is_active();
-        return Some(SessionGlance { held, activity: Activity::Unknown });
+        let agent = within.and_then(|agent| glance_at(context, terminals, agent, None));
+        let activity = agent.map_or(Activity::Unknown, |agent| agent.activity);
+        return Some(SessionGlance { held, activity });
     }
     let agents = [name.agent.clone()];
     let seen = context.next_turn().observe_now(ObserveScope::Active, &agents).ok()?;
@@ -213,6 +228,9 @@ fn exit_code_of_stop(result: &StopResult) -> ExitCode {
 
 fn render_stopped(result: &StopResult) -> String {
     let mut page = String::new();
+    if result.stopped.is_empty() {
+        page.push_str("nothing was left behind\n");
+    }
     for one in &result.stopped {
         let id = text::one_line(one.session.as_deref().unwrap_or("(no session)"));
         page.push_str(&format!("{id}: {}\n", describe_outcome(one, result.dry_run)));
@@ -227,7 +245,9 @@ fn render_stopped(result: &StopResult) -> String {
                 ProcessEnding::Survived => "did not end",
                 ProcessEnding::WouldEnd => "would end",
             };
-            page.push_str(&format!("  pid {pid} {comm}: {how}\n"));
+            let why = told.not_signalled.as_deref().map(text::one_line);
+            let why = why.map(|why| format!(" ({why})")).unwrap_or_default();
+            page.push_str(&format!("  pid {pid} {comm}: {how}{why}\n"));
         }
     }
     page
@@ -238,6 +258,7 @@ fn describe_outcome(one: &StoppedSession, dry_run: bool) -> &'static str {
         _ if dry_run => "would be stopped",
         _ if one.turn_only => "its turn is interrupted",
         _ if !one.left.is_empty() => "not stopped",
+        _ if one.was_gone_already() => "was gone already; nothing was signalled",
         _ if one.respawned => "stopped, and held again by a new process (`ostler who` names it)",
         _ => "stopped",
     }

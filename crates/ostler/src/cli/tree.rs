@@ -105,7 +105,6 @@ fn help_template(tree: &clap::Command) -> String {
 pub(crate) struct RegisteredCommand {
     /// The name in the envelope.
     pub(crate) name: &'static str,
-    /// Runs it.
     pub(crate) run: ReadyCommand,
 }
 

@@ -218,10 +218,10 @@ impl WebArgs {
     }
 }
 
-/// Ends the server when standard input does, so that it never outlives whoever started it.
+/// Ends the server when standard input does, so that it never outlives the process that started it.
 fn stop_with_input(stopper: tokio::sync::oneshot::Sender<()>) {
     std::thread::spawn(move || {
-        // Whoever holds the other end may say something now and then; only its end counts.
+        // The peer may say something now and then; only its end counts.
         std::io::stdin().lock().lines().map_while(Result::ok).for_each(drop);
         let _ = stopper.send(());
     });
@@ -269,7 +269,7 @@ fn read_kept_tabs(context: &CliContext) -> Result<Vec<KeptTab>, Error> {
     kept.map_err(|error| Error::Order(store::writer::WriterError::from(error).into()))
 }
 
-/// Forgets a browser while nobody serves; nothing, if somebody does or there is none of that name.
+/// Forgets a browser while no server runs; nothing, if one does or there is none of that name.
 fn forget_kept_tab(context: &CliContext, name: &str) -> Result<Option<WebTabs>, Error> {
     let dirs = sys::dirs::of_this_process()?;
     if !matches!(ask_web(&dirs, &WebOrder::Ls), Err(WebControlError::NotRunning)) {
@@ -386,6 +386,10 @@ fn change_tab(
 }
 
 fn control_error(error: &WebControlError) -> Error {
+    if matches!(error, WebControlError::OtherRelease) {
+        let hint = "end it where it runs (Ctrl-C), then start `ostler web` again; tabs that stay signed in are kept";
+        return Error::Refused { what: error.to_string(), hint: hint.to_owned() };
+    }
     Error::usage_error(error.to_string(), "`ostler web` starts it")
 }
 

@@ -215,7 +215,7 @@ impl WebhookAddArgs {
     }
 }
 
-/// The sender reads it at every try; whatever is wrong with it is said now.
+/// The sender reads it at every try; a fault in it is reported now.
 fn check_secret_file(path: &Path) -> Result<(), Error> {
     use std::io::Read;
 

@@ -1,4 +1,4 @@
-//! `[notify]`: how somebody is told that an agent needs them.
+//! `[notify]`: how a person is told that an agent needs them.
 
 use flows::notify::NotifySettings;
 use model::rules::notice::NoticeKind;

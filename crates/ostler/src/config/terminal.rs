@@ -21,7 +21,7 @@ pub(super) struct TerminalTable {
 pub(crate) struct TerminalSettings {
     /// How many lines that scrolled away are kept.
     pub(crate) scrollback_lines: usize,
-    /// The profile that is drawn with if nobody says.
+    /// The profile that is drawn with by default.
     pub(crate) profile: String,
     /// The user's own profiles.
     pub(crate) profiles: Vec<Profile>,

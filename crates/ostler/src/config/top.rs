@@ -37,8 +37,9 @@ pub(super) fn read_top_settings(
         None | Some("screen") => PaneKind::Screen,
         Some("talk") => PaneKind::Talk,
         Some("facts") => PaneKind::Facts,
+        Some("usage") => PaneKind::Usage,
         Some(other) => {
-            return Err(format!("`top.preview = {other:?}` is none of screen, talk, facts"));
+            return Err(format!("`top.preview = {other:?}` is none of screen, talk, facts, usage"));
         }
     };
     let by_project = match table.group.as_deref() {

@@ -20,7 +20,7 @@ pub(super) struct WebTable {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum WebStart {
-    /// When somebody starts `ostler web`.
+    /// When `ostler web` is started.
     #[default]
     Never,
     /// While the daemon runs.
@@ -32,7 +32,7 @@ pub(crate) enum WebStart {
 pub(crate) struct WebSettings {
     pub(crate) port: u16,
     pub(crate) start: WebStart,
-    /// What whoever signs in may do.
+    /// The rights of a new sign-in.
     pub(crate) allowed: ApiRight,
     /// Names of a TLS proxy on this machine, beside our own.
     pub(crate) hosts: Vec<String>,

@@ -2,21 +2,31 @@
 //! them, and the machine's sessions. Reads happen on threads of their own; every change is work for the
 //! writer, as if a command had asked for it.
 
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use flows::daemon::OrderQueue;
 use flows::live::LiveSource;
 use flows::writer::{DaemonAnswer, DaemonOrder, Work};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
+use hyper::header::{CONNECTION, HeaderValue, UPGRADE};
+use hyper::upgrade::Upgraded;
 use hyper::{Request, StatusCode};
+use hyper_util::rt::TokioIo;
 use model::fleet_order::{OrderRule, OrderedRun, OrderedRunResult};
+use model::helper::TerminalVisit;
+use model::hosted::wire::AttachResult;
 use model::webhook::WebhookChange;
 use model::wire::{FleetLevel, LsResult};
 use serde::Serialize;
+use sys::dropped::NoteDropped;
 use sys::watch::DirectoryWatch;
+use tokio::io::AsyncWriteExt;
 use tokio::sync::oneshot;
 
 use super::{json_reply, text_reply};
@@ -34,9 +44,8 @@ const MOST_REPORT_BYTES: usize = 1 << 20;
 /// What the helper's questions are answered with.
 #[derive(Debug)]
 pub(crate) struct HelperDesk {
-    /// ostler's state.
     pub(crate) home: PathBuf,
-    /// Tells whoever minds the helpers that something changed.
+    /// Tells the thread that minds the helpers that something changed.
     pub(crate) wake: Sender<super::HelperSignal>,
     /// What to look at for the machine's sessions.
     pub(crate) source: Option<LiveSource>,
@@ -44,7 +53,13 @@ pub(crate) struct HelperDesk {
     pub(crate) allowed: fn() -> FleetLevel,
     /// What is told of a command that ended.
     pub(crate) result: fn(ServedOutcome, Vec<u8>) -> OrderedRunResult,
+    /// Joins a terminal.
+    pub(crate) join: JoinTerminal,
 }
+
+/// Joins a terminal: how it is, what its host has sent already, and the connection; or why not.
+pub(crate) type JoinTerminal =
+    fn(&TerminalVisit) -> Result<(AttachResult, Vec<u8>, UnixStream), String>;
 
 /// Answers a question below `/v1/net/`.
 pub(super) async fn answer_helper(
@@ -75,6 +90,7 @@ pub(super) async fn answer_helper(
         }
         "webhooks/report" => take_report(queue, request).await,
         "order" => run_order(desk, api, request).await,
+        "terminal" => join_terminal(desk, request).await,
         "changes" => {
             let after = query_value(&query, "after").and_then(|text| text.parse().ok());
             read_reply(move || newest_within(&home, after.unwrap_or(0), wait)).await
@@ -213,6 +229,9 @@ async fn run_order(desk: &HelperDesk, api: &ApiService, request: Request<Incomin
     let Some(rule) = OrderRule::of_verb(&order.verb) else {
         return text_reply(StatusCode::FORBIDDEN, "that cannot be ordered from afar");
     };
+    if rule.streams {
+        return text_reply(StatusCode::FORBIDDEN, "it has no end that could be waited for");
+    }
     if let Err(reason) = rule.check_arguments(&order.args) {
         return text_reply(StatusCode::FORBIDDEN, reason);
     }
@@ -227,6 +246,62 @@ async fn run_order(desk: &HelperDesk, api: &ApiService, request: Request<Incomin
         Some((outcome, printed)) => json_reply(&(desk.result)(outcome, printed)),
         None => text_reply(StatusCode::INTERNAL_SERVER_ERROR, "the command broke off"),
     }
+}
+
+/// Joins a terminal for an operator, if this home's settings let operators do that now. The connection carries the
+/// host's frames from then on.
+async fn join_terminal(desk: &HelperDesk, mut request: Request<Incoming>) -> ApiReply {
+    let visit = request.headers().get(TERMINAL_HEADER).map(|value| value.as_bytes().to_vec());
+    let visit = visit
+        .and_then(|text| STANDARD.decode(text).ok())
+        .and_then(|text| serde_json::from_slice::<TerminalVisit>(&text).ok());
+    let Some(visit) = visit else {
+        return text_reply(StatusCode::BAD_REQUEST, "it is not said which terminal");
+    };
+    let needed = if visit.params.read_only { FleetLevel::Read } else { FleetLevel::Drive };
+    let allowed = (desk.allowed)();
+    if needed > allowed {
+        let reason = format!("this home lets operators do `{}` only", allowed.as_str());
+        return text_reply(StatusCode::FORBIDDEN, reason);
+    }
+    let join = desk.join;
+    let (welcome, early, host) = match tokio::task::spawn_blocking(move || join(&visit)).await {
+        Ok(Ok(joined)) => joined,
+        Ok(Err(reason)) => return text_reply(StatusCode::NOT_FOUND, reason),
+        Err(error) => return text_reply(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+    };
+    let host = host.set_nonblocking(true).and_then(|()| tokio::net::UnixStream::from_std(host));
+    let welcome = serde_json::to_vec(&welcome).ok();
+    let welcome = welcome.and_then(|text| HeaderValue::try_from(STANDARD.encode(text)).ok());
+    let (Ok(host), Some(welcome)) = (host, welcome) else {
+        return text_reply(StatusCode::INTERNAL_SERVER_ERROR, "its host cannot be used");
+    };
+    tokio::spawn(async move {
+        match hyper::upgrade::on(&mut request).await {
+            Ok(visitor) => relay_frames(TokioIo::new(visitor), host, &early)
+                .await
+                .note_dropped("the frames of a terminal"),
+            Err(error) => tracing::debug!(%error, "nobody came for a terminal"),
+        }
+    });
+    let mut response = text_reply(StatusCode::SWITCHING_PROTOCOLS, "");
+    let headers = response.headers_mut();
+    headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+    headers.insert(UPGRADE, HeaderValue::from_static("ostler-terminal"));
+    headers.insert(TERMINAL_HEADER, welcome);
+    response
+}
+
+/// How a terminal is described, both ways: base64 of JSON.
+const TERMINAL_HEADER: &str = "x-ostler-terminal";
+
+async fn relay_frames(
+    mut visitor: TokioIo<Upgraded>,
+    mut host: tokio::net::UnixStream,
+    early: &[u8],
+) -> std::io::Result<()> {
+    visitor.write_all(early).await?;
+    tokio::io::copy_bidirectional(&mut visitor, &mut host).await.map(|_| ())
 }
 
 /// The value of a name in a query; ours need no escapes.

@@ -3,11 +3,9 @@
 /// A documented way to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ExitRow {
-    /// The number.
     pub(crate) code: u8,
     /// The error codes that end with it.
     pub(crate) codes: &'static str,
-    /// In words.
     pub(crate) meaning: &'static str,
 }
 

@@ -1,3 +1,5 @@
+use model::hosted::FaultCode;
+
 use super::*;
 
 #[test]

@@ -6,7 +6,7 @@ use std::sync::mpsc::sync_channel;
 use serde::Serialize;
 use serde_json::ser::{Formatter, Serializer};
 
-/// The indentation of every answer; it can begin inside an object that somebody else writes.
+/// The indentation of every answer; it can begin inside an object written elsewhere.
 struct Indented {
     depth: usize,
     has_value: bool,

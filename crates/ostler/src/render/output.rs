@@ -67,7 +67,7 @@ fn answer_writer() -> Box<dyn Write> {
     if is_served() { Box::new(SinkWriter) } else { Box::new(std::io::stdout().lock()) }
 }
 
-/// Whether nobody reads the answer any more.
+/// Whether the answer has lost its reader.
 pub(crate) fn is_reader_gone() -> bool {
     match is_served() {
         true => SinkWriter.flush().is_err(),
@@ -131,7 +131,7 @@ pub(crate) fn print_json_with<T: Serialize, E: Copy + Sync, S: Serialize>(
     Ok(())
 }
 
-/// Where lines of a JSON stream are written by whoever makes them.
+/// Where lines of a JSON stream are written by their producer.
 pub(crate) fn open_json_stream() -> impl Write {
     JsonStdout::open()
 }
@@ -166,7 +166,7 @@ pub(crate) fn print_foreign(bytes: &[u8]) -> Result<(), Error> {
 }
 
 /// Says something beside the answer. Errors, hints and notes quote ids, names and fields that others
-/// chose: here is the one place that escapes them all. Nobody listening is no error.
+/// chose: here is the one place that escapes them all. A closed pipe is no error.
 pub(crate) fn print_notice(text: &str) {
     if is_served() {
         tracing::debug!(text, "said beside an answer");
@@ -194,6 +194,11 @@ pub(crate) fn report_error(command: &str, now: Time, error: &Error, as_json: boo
     }
 }
 
+/// Reports a command line that cannot be understood.
+pub(crate) fn print_usage_error(text: &str) {
+    print_labelled("error", Colour::Red, text);
+}
+
 /// Reports an error that another machine answered.
 pub(crate) fn report_foreign_error(member: &str, message: &str, hint: &str) {
     print_labelled("error", Colour::Red, &format!("{member}: {message}"));
@@ -207,7 +212,7 @@ pub(crate) fn print_failure(command: &str, now: Time, error: ErrorBody) {
     let envelope = ErrorEnvelope { ok: false, command, timestamp: now, error };
     let mut out = JsonStdout::open();
     let written = json::write_pretty(&mut out, &envelope).map(|()| out.flush());
-    // Nobody listening is no error, and there is nowhere left to tell of another.
+    // A closed pipe is no error, and there is nowhere left to tell of another.
     drop(written);
 }
 

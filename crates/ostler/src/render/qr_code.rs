@@ -1,4 +1,4 @@
-//! QR codes on a terminal: two modules to a character, black on white whatever the theme.
+//! QR codes on a terminal: two modules to a character, black on white in any theme.
 
 use std::fmt::Write;
 

@@ -3,9 +3,9 @@
 use std::fmt::Write;
 
 use flows::observe::Observed;
-use model::rules::judge;
+use model::rules::judge::{self, Verdict};
 use model::rules::pins::PinRecord;
-use model::session::{Certainty, ProcessClaim, SessionKind};
+use model::session::{Certainty, ProcessClaim, Session, SessionKind};
 use model::time::Time;
 use model::wire::{Evidence, LaunchView};
 
@@ -34,84 +34,100 @@ pub(crate) fn render_session_details(
     now: Time,
     paint: Painter,
 ) -> String {
-    let (session, verdict) = (&one.session, &one.verdict);
-    let digest = &session.digest;
-    let mut out = String::new();
-    let mut line = |name: &str, value: Option<String>| {
+    let mut lines = DetailLines { out: String::new(), now, paint };
+    lines.add_verdict(one);
+    lines.add_notes(one, notes);
+    lines.add_digest(&one.session);
+    lines.out
+}
+
+/// Lines of a name and a value; what is not known has none.
+struct DetailLines {
+    out: String,
+    now: Time,
+    paint: Painter,
+}
+
+impl DetailLines {
+    fn add(&mut self, name: &str, value: Option<String>) {
         if let Some(value) = value.filter(|value| !value.is_empty()) {
-            let name = paint.paint(Colour::Dim, &format!("{name:>12}"));
-            let _ = writeln!(out, "{name}  {}", text::one_line(&value));
+            let name = self.paint.paint(Colour::Dim, &format!("{name:>12}"));
+            let _ = writeln!(self.out, "{name}  {}", text::one_line(&value));
         }
-    };
-    let when = |time: Option<Time>| {
-        time.map(|time| {
-            let age = duration::age_phrase(now.since(time));
+    }
+
+    fn add_time(&mut self, name: &str, time: Option<Time>) {
+        let time = time.map(|time| {
+            let age = duration::age_phrase(self.now.since(time));
             format!("{} ({age})", duration::local_time(time))
-        })
-    };
-    line("id", Some(session.id.clone()));
-    line("agent", Some(join_details(session.agent, digest.version.as_deref())));
-    line("title", session.display_title().map(str::to_owned));
-    line("name", digest.name.clone());
-    line("status", Some(verdict.status.as_str().to_owned()));
-    line(
-        "activity",
-        verdict.activity.map(|activity| {
+        });
+        self.add(name, time);
+    }
+
+    fn add_verdict(&mut self, one: &Observed) {
+        let (session, verdict, digest) = (&one.session, &one.verdict, &one.session.digest);
+        self.add("id", Some(session.id.clone()));
+        self.add("agent", Some(join_details(session.agent, digest.version.as_deref())));
+        self.add("title", session.display_title().map(str::to_owned));
+        self.add("name", digest.name.clone());
+        self.add("status", Some(verdict.status.as_str().to_owned()));
+        let activity = verdict.activity.map(|activity| {
             let stale = if verdict.stale { ", stale: no sign of life" } else { "" };
             match judge::waiting_for(session, verdict) {
                 Some(reason) => format!("{} for {reason}{stale}", activity.as_str()),
                 None => format!("{}{stale}", activity.as_str()),
             }
-        }),
-    );
-    let certainty = match verdict.certainty {
-        Certainty::Proven => "proven",
-        Certainty::Derived => "derived",
-    };
-    line(
-        "liveness",
-        Some(format!(
-            "{} ({}), {certainty}",
-            verdict.liveness.as_str(),
-            verdict.liveness.reason_code()
-        )),
-    );
-    let claim = verdict.decided_by.map(|index| &session.claims[index]);
-    let owners: Vec<&ProcessClaim> = match verdict.liveness.is_alive() {
-        true => judge::proven_owners(session).collect(),
-        false => Vec::new(),
-    };
-    let derived = claim.filter(|_| verdict.liveness.is_alive() && owners.is_empty());
-    for claim in owners.iter().copied().chain(derived) {
-        let Some(pid) = claim.identity.pid else { continue };
-        let name = claim.identity.exe.as_deref().or(claim.identity.comm.as_deref());
-        let does = claim.activity.filter(|_| owners.len() > 1);
-        let name = match (name, does) {
-            (Some(name), Some(does)) => Some(format!("{name}, {}", does.as_str())),
-            (name, _) => name.map(str::to_owned),
+        });
+        self.add("activity", activity);
+        let certainty = match verdict.certainty {
+            Certainty::Proven => "proven",
+            Certainty::Derived => "derived",
         };
-        line("process", Some(join_details(&format!("pid {pid}"), name.as_deref())));
+        let (state, reason) = (verdict.liveness.as_str(), verdict.liveness.reason_code());
+        self.add("liveness", Some(format!("{state} ({reason}), {certainty}")));
+        self.add_processes(session, verdict);
     }
-    line("warning", open_twice(one));
-    line("held by", held_by_server(one));
-    line("pinned", notes.pin.map(|pin| render_pin(pin, now)));
-    line(
-        "made for",
-        notes.launch.map(|launch| {
+
+    fn add_processes(&mut self, session: &Session, verdict: &Verdict) {
+        let claim = verdict.decided_by.map(|index| &session.claims[index]);
+        let owners: Vec<&ProcessClaim> = match verdict.liveness.is_alive() {
+            true => judge::proven_owners(session).collect(),
+            false => Vec::new(),
+        };
+        let derived = claim.filter(|_| verdict.liveness.is_alive() && owners.is_empty());
+        for claim in owners.iter().copied().chain(derived) {
+            let Some(pid) = claim.identity.pid else { continue };
+            let name = claim.identity.exe.as_deref().or(claim.identity.comm.as_deref());
+            let does = claim.activity.filter(|_| owners.len() > 1);
+            let name = match (name, does) {
+                (Some(name), Some(does)) => Some(format!("{name}, {}", does.as_str())),
+                (name, _) => name.map(str::to_owned),
+            };
+            self.add("process", Some(join_details(&format!("pid {pid}"), name.as_deref())));
+        }
+    }
+
+    fn add_notes(&mut self, one: &Observed, notes: SessionNotes<'_>) {
+        self.add("warning", open_twice(one));
+        self.add("held by", held_by_server(one));
+        self.add("pinned", notes.pin.map(|pin| render_pin(pin, self.now)));
+        let made_for = notes.launch.map(|launch| {
             let pid = launch.pid.map(|pid| format!("(pid {pid})"));
             join_details(&launch.agent, pid.as_deref())
-        }),
-    );
-    line("directory", digest.cwd.as_deref().map(text::home_as_tilde));
-    line("branch", digest.branch.clone());
-    let models = digest.model.iter().chain(&digest.other_models).cloned().collect::<Vec<_>>();
-    line("model", Some(models.join(", ")));
-    line("started", when(digest.started_at));
-    line("last active", when(session.last_activity_at()));
-    line("turns", session.transcript.as_ref().map(|_| digest.turns.to_string()));
-    line(
-        "tokens",
-        digest.tokens.map(|tokens| {
+        });
+        self.add("made for", made_for);
+    }
+
+    fn add_digest(&mut self, session: &Session) {
+        let digest = &session.digest;
+        self.add("directory", digest.cwd.as_deref().map(text::home_as_tilde));
+        self.add("branch", digest.branch.clone());
+        let models = digest.model.iter().chain(&digest.other_models).cloned().collect::<Vec<_>>();
+        self.add("model", Some(models.join(", ")));
+        self.add_time("started", digest.started_at);
+        self.add_time("last active", session.last_activity_at());
+        self.add("turns", session.transcript.as_ref().map(|_| digest.turns.to_string()));
+        let tokens = digest.tokens.map(|tokens| {
             format!(
                 "{} in, {} out, {} cache read, {} cache write",
                 text::format_count(tokens.input),
@@ -119,22 +135,20 @@ pub(crate) fn render_session_details(
                 text::format_count(tokens.cache_read),
                 text::format_count(tokens.cache_write)
             )
-        }),
-    );
-    line("cost", digest.cost_micro_usd.map(|cost| format!("${:.4}", cost as f64 / 1e6)));
-    line("parent", digest.parent.clone());
-    for other in &session.linked {
-        let name = if session.kind == SessionKind::Hosted { "runs" } else { "runs in" };
-        line(name, Some(join_details(other.agent, Some(&other.id))));
-    }
-    line("resume", flows::resume::resume_line(session));
-    line(
-        "transcript",
-        session.transcript.as_ref().map(|transcript| {
+        });
+        self.add("tokens", tokens);
+        self.add("cost", digest.cost_micro_usd.map(|cost| format!("${:.4}", cost as f64 / 1e6)));
+        self.add("parent", digest.parent.clone());
+        for other in &session.linked {
+            let name = if session.kind == SessionKind::Hosted { "runs" } else { "runs in" };
+            self.add(name, Some(join_details(other.agent, Some(&other.id))));
+        }
+        self.add("resume", flows::resume::resume_line(session));
+        let transcript = session.transcript.as_ref().map(|transcript| {
             format!("{} ({})", transcript.path.display(), text::format_bytes(transcript.bytes))
-        }),
-    );
-    out
+        });
+        self.add("transcript", transcript);
+    }
 }
 
 /// That one conversation is open in several processes, which overwrite each other's work.
@@ -160,7 +174,7 @@ pub(crate) fn held_by_server(one: &Observed) -> Option<String> {
     Some(format!("{agent}'s server (pid {pid}), which has {conversations}{attached}"))
 }
 
-/// The same, where it explains a session that nobody looks at.
+/// The same, where it explains a session without a viewer.
 pub(crate) fn left_with_server(one: &Observed) -> Option<String> {
     let left = one.session.claims.iter().any(|claim| {
         claim.shared.is_some_and(|shared| shared.windows == 0) && claim.liveness.is_alive()

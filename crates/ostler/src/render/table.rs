@@ -1,12 +1,10 @@
-//! A table that fits the terminal and stays aligned whatever the text.
+//! A table that fits the terminal and stays aligned for any text.
 
 use crate::render::colour::{Colour, Painter};
 use crate::render::text;
 
-/// One column.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TableColumn {
-    /// Its heading.
     pub(crate) head: &'static str,
     /// How it gives way when the terminal is narrow.
     pub(crate) give: ColumnGive,

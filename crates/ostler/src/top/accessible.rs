@@ -14,6 +14,7 @@ use model::session::SessionName;
 use sys::clock;
 
 use super::pane::{PaneText, evidence_of, facts_of, read_talk};
+use super::replies::ReplyKeys;
 use super::row::{LookedTimes, TopRow, build_rows, harmless};
 use super::state::describe_state;
 use super::work::{KeptPlan, TopPlace, WorkOutcome};
@@ -36,10 +37,11 @@ struct AccessibleRun<'a> {
     numbers: Vec<SessionName>,
     looked: LookedTimes,
     at: Option<SessionName>,
+    replies: ReplyKeys,
     kept: Option<(SessionName, KeptPlan)>,
 }
 
-/// Talks in lines until somebody ends it.
+/// Talks in lines until it is ended.
 pub(crate) fn run_accessible(
     place: TopPlace,
     attach: &dyn Fn(&str) -> Result<(), Error>,
@@ -54,6 +56,7 @@ pub(crate) fn run_accessible(
         numbers: Vec::new(),
         looked: LookedTimes::since(Some(clock::now())),
         at: None,
+        replies: ReplyKeys::begin(clock::now()),
         kept: None,
     };
     let (mut typed, mut buffer) = (Vec::new(), [0; 4096]);
@@ -206,7 +209,14 @@ impl AccessibleRun<'_> {
                 None => say(&format!("{} is in no terminal of ostler's.", row.label)),
             },
             "reply" if text.is_empty() => say("reply needs a text."),
-            "reply" => say_outcome(self.place.deliver(row.name, text.to_owned())),
+            "reply" => {
+                let Some(key) = self.replies.key_for(&row.name, text) else { return Ok(()) };
+                let outcome = self.place.deliver(row.name, text.to_owned(), key);
+                if let WorkOutcome::Delivered { target, text, outcome, .. } = &outcome {
+                    self.replies.settle(target, text, *outcome);
+                }
+                say_outcome(outcome)
+            }
             "pin" => say_outcome(self.place.pin(row.name, row.pinned)),
             _ => match self.place.plan_stop(&row.name) {
                 WorkOutcome::Plan { text, plan, .. } => {
@@ -237,6 +247,8 @@ fn say_outcome(outcome: WorkOutcome) -> Result<(), Error> {
     match outcome {
         WorkOutcome::Said(sentence) => say(&harmless(&sentence)),
         WorkOutcome::Delivered { receipt, .. } => say(&harmless(&receipt)),
-        WorkOutcome::Plan { text, .. } | WorkOutcome::Talk { text, .. } => say_pane(&text),
+        WorkOutcome::Plan { text, .. }
+        | WorkOutcome::Text { text, .. }
+        | WorkOutcome::Found { text, .. } => say_pane(&text),
     }
 }

@@ -4,14 +4,32 @@ use model::rules::attention::AttentionGroup;
 use model::status::Status;
 use model::time::Time;
 
-use super::input::{TopMouse, TopMouseDoes};
-use super::keys::TopCommand;
+use super::drag::TopDrag;
+use super::input::{TopKey, TopKeyCode, TopMouse, TopMouseDoes};
+use super::keys::{KEY_TABLE, TopCommand};
+use super::layout::preview_inside;
 use super::list::{TopSelection, selection_of};
 use super::pane::{PaneKind, PaneText, events_of};
-use super::state::{TopAction, TopMode, TopState};
+use super::state::{TopAction, TopConsent, TopMode, TopState};
 
 /// How far the wheel goes.
 const WHEEL_LINES: usize = 3;
+
+/// How far a screen is panned by a key.
+const PAN_COLUMNS: u16 = 8;
+
+/// How many rows of the screen the help has.
+pub(super) fn help_height(screen_rows: u16) -> usize {
+    usize::from(screen_rows.saturating_sub(2))
+}
+
+/// How many lines it takes: in two columns where one is too long.
+pub(super) fn help_lines(screen_rows: u16) -> usize {
+    match KEY_TABLE.len() <= help_height(screen_rows) {
+        true => KEY_TABLE.len(),
+        false => KEY_TABLE.len().div_ceil(2),
+    }
+}
 
 impl TopState {
     /// Does what a key asks for.
@@ -37,6 +55,11 @@ impl TopState {
             TopCommand::Filter => {
                 self.mode = TopMode::Filter;
                 Vec::new()
+            }
+            TopCommand::Search => {
+                self.mode = TopMode::Search;
+                self.show_pane(PaneKind::Found);
+                vec![TopAction::Search(self.query.text().to_owned())]
             }
             TopCommand::Group => {
                 self.by_project = !self.by_project;
@@ -74,18 +97,16 @@ impl TopState {
 
     /// What moves; inside a whole preview it moves that.
     fn run_movement(&mut self, command: TopCommand, now: Time) -> Option<Vec<TopAction>> {
-        let page = usize::from(self.layout().list.height.max(2)) - 1;
-        let by = match command {
-            TopCommand::Down => 1,
-            TopCommand::Up => -1,
-            TopCommand::PageDown => page as isize,
-            TopCommand::PageUp => -(page as isize),
-            TopCommand::First => -(self.rows.len() as isize) - 8,
-            TopCommand::Last => self.rows.len() as isize + 8,
+        match command {
             TopCommand::Next => return Some(self.select_needing(false, now)),
             TopCommand::Previous => return Some(self.select_needing(true, now)),
-            _ => return None,
-        };
+            TopCommand::PanLeft | TopCommand::PanRight => {
+                self.pan_columns(command == TopCommand::PanRight);
+                return Some(Vec::new());
+            }
+            _ => {}
+        }
+        let by = self.movement_of(command)?;
         if self.is_preview_whole {
             self.scroll_pane(by);
             return Some(Vec::new());
@@ -93,17 +114,67 @@ impl TopState {
         Some(self.move_selection(by, now))
     }
 
+    /// Shows another part of a screen that is wider than the preview.
+    fn pan_columns(&mut self, to_the_right: bool) {
+        let (column, row) = self.pan.unwrap_or((0, 0));
+        let column = match to_the_right {
+            true => column.saturating_add(PAN_COLUMNS).min(4000),
+            false => column.saturating_sub(PAN_COLUMNS),
+        };
+        self.pan = Some((column, row));
+    }
+
+    /// How far a command moves, in lines.
+    fn movement_of(&self, command: TopCommand) -> Option<isize> {
+        let layout = self.layout();
+        let shown = layout.preview.map_or(0, |preview| preview.height).max(layout.list.height);
+        let page = isize::try_from(shown.max(2)).unwrap_or(2) - 1;
+        let all = (self.rows.len() + self.plan.lines.len() + self.pane_text.lines.len()) as isize;
+        Some(match command {
+            TopCommand::Down => 1,
+            TopCommand::Up => -1,
+            TopCommand::PageDown => page,
+            TopCommand::PageUp => -page,
+            TopCommand::First => -all - 8,
+            TopCommand::Last => all + 8,
+            _ => return None,
+        })
+    }
+
+    /// Scrolls what is shown while keys have another meaning; says whether this key does.
+    pub(super) fn scroll_by_key(&mut self, pressed: TopKey) -> bool {
+        let moves = self.keys.command_of(pressed).and_then(|command| self.movement_of(command));
+        if let Some(by) = moves {
+            self.scroll_pane(by);
+        }
+        moves.is_some()
+    }
+
+    /// Reads on in a help that does not fit; says whether this key does.
+    pub(super) fn scroll_help(&mut self, pressed: TopKey) -> bool {
+        let most = help_lines(self.screen_rows).saturating_sub(help_height(self.screen_rows));
+        let moves = self.keys.command_of(pressed).and_then(|command| self.movement_of(command));
+        let by = moves.filter(|_| most > 0);
+        if let Some(by) = by {
+            let place = (self.help_scroll as isize).saturating_add(by);
+            self.help_scroll = place.clamp(0, most as isize) as usize;
+        }
+        by.is_some()
+    }
+
     fn scroll_pane(&mut self, by: isize) {
+        let is_asked = matches!(self.mode, TopMode::Confirm(_));
         match self.pane {
-            PaneKind::Screen => {
+            PaneKind::Screen if !is_asked => {
                 let (column, row) = self.pan.unwrap_or((0, 0));
                 let row = isize::try_from(row).unwrap_or(0).saturating_add(by).clamp(0, 4000);
                 self.pan = Some((column, row as u16));
             }
             _ => {
-                let most = self.pane_text.lines.len() as isize;
-                let place = (self.pane_text.scroll as isize).saturating_add(by);
-                self.pane_text.scroll = place.clamp(0, most) as usize;
+                let text = if is_asked { &mut self.plan } else { &mut self.pane_text };
+                let most = text.lines.len() as isize;
+                let place = (text.scroll as isize).saturating_add(by);
+                text.scroll = place.clamp(0, most) as usize;
             }
         }
     }
@@ -145,9 +216,6 @@ impl TopState {
         match row.terminal.clone().filter(|_| row.status.accepts_commands()) {
             Some(terminal) => {
                 self.pane = PaneKind::Screen;
-                if self.layout().preview.is_none() {
-                    self.is_preview_whole = true;
-                }
                 self.mode = TopMode::Typing { terminal: terminal.clone(), label };
                 vec![TopAction::StartTyping { terminal }]
             }
@@ -237,28 +305,45 @@ impl TopState {
 
     /// Shows a plan and waits for a `y`.
     pub(crate) fn show_plan(&mut self, text: PaneText, mode: TopMode) {
-        self.pane = PaneKind::Plan;
-        self.pane_text = text;
-        if self.layout().preview.is_none() {
-            self.is_preview_whole = true;
-        }
+        self.plan = text;
         self.mode = mode;
+    }
+
+    /// A key while something waits for consent: only `y` gives it, what moves reads on.
+    pub(super) fn answer_consent(
+        &mut self,
+        consent: TopConsent,
+        pressed: TopKey,
+    ) -> Vec<TopAction> {
+        let is_yes = pressed == TopKey::plain(TopKeyCode::Char('y'));
+        if !is_yes && self.scroll_by_key(pressed) {
+            return Vec::new();
+        }
+        self.mode = TopMode::List;
+        self.plan = PaneText::default();
+        if is_yes {
+            return vec![TopAction::Consent(consent)];
+        }
+        self.message = Some("Nothing was done.".to_owned());
+        vec![TopAction::LoadPane]
     }
 
     /// What the mouse did.
     pub(super) fn apply_mouse(&mut self, mouse: TopMouse, now: Time) -> Vec<TopAction> {
         let layout = self.layout();
         let place = ratatui_core::layout::Position { x: mouse.column, y: mouse.row };
-        let in_list = layout.list.contains(place);
+        let in_list = layout.list.contains(place) && self.mode == TopMode::List;
+        let wheel = WHEEL_LINES as isize;
         match mouse.does {
-            TopMouseDoes::WheelUp if in_list => self.move_selection(-(WHEEL_LINES as isize), now),
-            TopMouseDoes::WheelDown if in_list => self.move_selection(WHEEL_LINES as isize, now),
+            TopMouseDoes::WheelUp if in_list => self.move_selection(-wheel, now),
+            TopMouseDoes::WheelDown if in_list => self.move_selection(wheel, now),
             TopMouseDoes::WheelUp | TopMouseDoes::WheelDown => {
                 let down = mouse.does == TopMouseDoes::WheelDown;
-                self.scroll_pane(if down { WHEEL_LINES as isize } else { -(WHEEL_LINES as isize) });
+                self.scroll_pane(if down { wheel } else { -wheel });
                 Vec::new()
             }
-            TopMouseDoes::Press if in_list && self.mode == TopMode::List => {
+            TopMouseDoes::Press if in_list => {
+                self.drag = None;
                 let clicked = self.selection_at(usize::from(mouse.row - layout.list.y));
                 match clicked {
                     Some(clicked) if self.selection.as_ref() == Some(&clicked) => {
@@ -268,7 +353,24 @@ impl TopState {
                     None => Vec::new(),
                 }
             }
-            _ => Vec::new(),
+            TopMouseDoes::Press => {
+                let inside = preview_inside(&layout).filter(|inside| inside.contains(place));
+                self.drag = inside.map(|inside| TopDrag::begin(place, inside));
+                Vec::new()
+            }
+            TopMouseDoes::Drag => {
+                if let Some(drag) = &mut self.drag {
+                    drag.extend(place);
+                }
+                Vec::new()
+            }
+            TopMouseDoes::Release => match self.drag.filter(|drag| !drag.is_click()) {
+                Some(drag) => vec![TopAction::CopyDrawn(drag)],
+                None => {
+                    self.drag = None;
+                    Vec::new()
+                }
+            },
         }
     }
 

@@ -5,7 +5,7 @@ use unicode_segmentation::UnicodeSegmentation;
 use super::input::{TopKey, TopKeyCode};
 
 /// The longest text that can be written.
-const MAX_DRAFT_BYTES: usize = 256 << 10;
+pub(crate) const MAX_DRAFT_BYTES: usize = 256 << 10;
 
 /// A text that is being written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,23 +24,24 @@ impl TextDraft {
         self.text.is_empty()
     }
 
-    /// Adds text; what acts on a terminal is left out.
-    pub(crate) fn insert(&mut self, text: &str) {
+    /// Adds text; what acts on a terminal is left out. Says whether there was room: half a text is never
+    /// taken.
+    pub(crate) fn insert(&mut self, text: &str) -> bool {
         let text = text.replace("\r\n", "\n").replace('\r', "\n");
-        let kept = text.chars().filter(|letter| *letter == '\n' || !letter.is_control());
-        for letter in kept {
-            if self.text.len() + letter.len_utf8() > MAX_DRAFT_BYTES {
-                break;
-            }
-            self.text.push(letter);
+        let is_kept = |letter: &char| *letter == '\n' || !letter.is_control();
+        let kept: String = text.chars().filter(is_kept).collect();
+        let has_room = self.text.len() + kept.len() <= MAX_DRAFT_BYTES;
+        if has_room {
+            self.text.push_str(&kept);
         }
+        has_room
     }
 
     /// A key that writes or takes away.
     pub(crate) fn edit(&mut self, pressed: TopKey) {
         match (pressed.code, pressed.ctrl, pressed.alt) {
             (TopKeyCode::Char(letter), false, false) => {
-                self.insert(letter.encode_utf8(&mut [0; 4]))
+                self.insert(letter.encode_utf8(&mut [0; 4]));
             }
             (TopKeyCode::Backspace, false, false) => {
                 let last = self.text.grapheme_indices(true).next_back();

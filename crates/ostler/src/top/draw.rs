@@ -6,6 +6,7 @@ use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::Rect;
 use ratatui_core::style::{Color, Modifier, Style};
 
+use super::command::{help_height, help_lines};
 use super::keys::KEY_TABLE;
 use super::layout::preview_inside;
 use super::list::{ListLine, is_selected};
@@ -13,7 +14,7 @@ use super::palette::TopPalette;
 use super::pane::{PaneKind, PaneTone};
 use super::preview::ScreenPreview;
 use super::row::{TopRow, harmless};
-use super::state::{TopMode, TopState};
+use super::state::{TopConsent, TopMode, TopState};
 use crate::render::text;
 
 /// Everything that is drawn beside the state.
@@ -35,6 +36,15 @@ pub(crate) fn age_label(last: Option<Time>, now: Time) -> String {
     }
 }
 
+/// Tokens as a glance wants them: `950`, `182k`, `2.1M`.
+fn token_label(tokens: u64) -> String {
+    match tokens {
+        0..1000 => tokens.to_string(),
+        1000..999_500 => format!("{}k", (tokens + 500) / 1000),
+        _ => text::format_count(tokens),
+    }
+}
+
 /// When the next of these labels changes.
 pub(crate) fn next_age_change(rows: &[TopRow], now: Time) -> Option<Time> {
     let next = |row: &TopRow| {
@@ -50,6 +60,21 @@ pub(crate) fn next_age_change(rows: &[TopRow], now: Time) -> Option<Time> {
     rows.iter().filter_map(next).min()
 }
 
+/// Leaves nothing on the screen that a terminal without UTF-8 would show as something else.
+fn make_ascii(buffer: &mut Buffer) {
+    let mut after_wide = false;
+    for cell in &mut buffer.content {
+        let is_wide = text::display_width(cell.symbol()) == 2;
+        if !cell.symbol().is_ascii() {
+            let first = cell.symbol().chars().next().unwrap_or(' ');
+            cell.set_char(TopPalette::plain_sign(first));
+        } else if after_wide {
+            cell.set_char('?');
+        }
+        after_wide = is_wide;
+    }
+}
+
 impl TopDrawing<'_> {
     /// Draws everything; says where the cursor is, if it is seen.
     pub(crate) fn draw(&self, buffer: &mut Buffer) -> Option<(u16, u16)> {
@@ -58,7 +83,12 @@ impl TopDrawing<'_> {
         if self.state.mode == TopMode::Help {
             let body = Rect { height: layout.footer.y.saturating_sub(1), y: 1, ..layout.header };
             self.draw_help(buffer, body);
-            self.put(buffer, layout.footer, 0, "any key goes back", self.palette.muted());
+            let rows = self.state.screen_rows;
+            let words = match help_lines(rows) > help_height(rows) {
+                true => "↑ ↓ read on · any other key goes back",
+                false => "any key goes back",
+            };
+            self.put(buffer, layout.footer, 1, words, self.palette.muted());
             return None;
         }
         self.draw_list(buffer, layout.list);
@@ -66,8 +96,14 @@ impl TopDrawing<'_> {
         if let (Some(area), Some(inside)) = (layout.preview, preview_inside(&layout)) {
             self.draw_preview_frame(buffer, area, layout.is_wide);
             cursor = self.draw_preview(buffer, inside);
+            for row in self.state.drag.iter().flat_map(|drag| drag.marked_rows()) {
+                buffer.set_style(row.intersection(inside), Modifier::REVERSED);
+            }
         }
         let footer = self.draw_footer(buffer, layout.footer);
+        if self.palette.is_ascii {
+            make_ascii(buffer);
+        }
         footer.or(cursor)
     }
 
@@ -130,7 +166,7 @@ impl TopDrawing<'_> {
             parts.push(format!("${:.2} stated", cost as f64 / 1e6));
         }
         if tokens > 0 {
-            parts.push(format!("{} tok", text::format_count(tokens)));
+            parts.push(format!("{} tok", token_label(tokens)));
         }
         parts.join(" · ") + " "
     }
@@ -205,13 +241,14 @@ impl TopDrawing<'_> {
             }
         }
         if is_here {
-            if !is_second {
-                self.put(buffer, area, 0, "▌", palette.accent());
-            }
             // One colour for the whole line: patches of others would be harder to read.
             let one_colour = Style::new().fg(Color::Reset).bg(Color::Reset);
             let style = one_colour.add_modifier(Modifier::REVERSED).remove_modifier(Modifier::DIM);
             buffer.set_style(area, style);
+            // Its mark stands before it, not turned round with it.
+            let first = Rect { width: area.width.min(1), ..area };
+            buffer.set_style(first, Style::reset());
+            self.put(buffer, area, 0, "▌", palette.accent());
         }
     }
 
@@ -219,12 +256,7 @@ impl TopDrawing<'_> {
         let palette = self.palette;
         let style = palette.row_style(row);
         self.put(buffer, area, 1, palette.row_glyph(row), style);
-        let width = usize::from(area.width);
-        let (label_room, agent_room) = match width {
-            0..60 => (15, 8),
-            60..90 => (17, 8),
-            _ => (24, 9),
-        };
+        let (label_room, agent_room) = self.column_rooms(usize::from(area.width));
         let mark = if row.derived { "~" } else { "" };
         let pin = if row.pinned { "*" } else { "" };
         let label = text::cut_right(&format!("{}{mark}{pin}", row.label), label_room);
@@ -254,6 +286,20 @@ impl TopDrawing<'_> {
         self.put_right(buffer, area, agent_at, &right, palette.muted());
     }
 
+    /// How wide the columns of labels and agents are: as the widest of them, and never too wide for the rest.
+    fn column_rooms(&self, width: usize) -> (usize, usize) {
+        let most = match width {
+            0..60 => 15,
+            60..90 => 17,
+            _ => 24,
+        };
+        let rows = &self.state.rows;
+        let marks = |row: &TopRow| usize::from(row.derived) + usize::from(row.pinned);
+        let label = rows.iter().map(|row| text::display_width(&row.label) + marks(row)).max();
+        let agent = rows.iter().map(|row| text::display_width(&row.agent)).max();
+        (label.unwrap_or(0).clamp(8, most), agent.unwrap_or(0).clamp(4, 9))
+    }
+
     /// Age and tokens at the right end; a narrow list has the age alone.
     fn right_of(&self, row: &TopRow, width: u16) -> String {
         let age = age_label(row.last_sign, self.now);
@@ -261,7 +307,7 @@ impl TopDrawing<'_> {
         if is_two {
             return String::new();
         }
-        let tokens = row.tokens.filter(|_| width >= 70).map(text::format_count).unwrap_or_default();
+        let tokens = row.tokens.filter(|_| width >= 70).map(token_label).unwrap_or_default();
         match width {
             70.. => format!("{age:>4} {tokens:>7} "),
             _ => format!("{age:>4} "),
@@ -274,7 +320,7 @@ impl TopDrawing<'_> {
         let mut words = text::cut_right(&parts.join(" · "), 28);
         words.push_str(&format!("  {}", age_label(row.last_sign, self.now)));
         if let Some(tokens) = row.tokens {
-            words.push_str(&format!("  {} tok", text::format_count(tokens)));
+            words.push_str(&format!("  {} tok", token_label(tokens)));
         }
         if let Some(cost) = row.cost_micro_usd {
             words.push_str(&format!("  ${:.2}", cost as f64 / 1e6));
@@ -293,21 +339,8 @@ impl TopDrawing<'_> {
                 self.put(buffer, line, 0, edge, style);
             }
         }
-        let mut title = match &state.mode {
-            TopMode::Typing { label, .. } => format!(" TYPING → {label} (Ctrl-] ends) "),
-            // Without a terminal to show, the preview is what was said.
-            _ if state.pane == PaneKind::Screen && self.screen.is_none() => " talk ".to_owned(),
-            _ => format!(" {} ", state.pane.as_str()),
-        };
-        if let Some(row) = state.selected_row().filter(|_| !is_typing) {
-            title.push_str(&format!("· {} · {} ", text::cut_right(&row.label, 30), row.agent));
-        }
-        if state.pane == PaneKind::Screen
-            && let Some(screen) = self.screen
-        {
-            let inside = (area.width.saturating_sub(u16::from(is_wide)), area.height - 1);
-            title.push_str(&screen.describe_size(inside));
-        }
+        let inside = (area.width.saturating_sub(u16::from(is_wide)), area.height.saturating_sub(1));
+        let title = self.preview_title(inside);
         let line = Rect { height: 1, ..area };
         let left = u16::from(is_wide);
         let at = self.put(buffer, line, left, "─", style);
@@ -316,21 +349,51 @@ impl TopDrawing<'_> {
         self.put(buffer, line, at, &"─".repeat(rest), style);
     }
 
+    /// What is shown, and of whom: never of the selected session while it is about another thing.
+    fn preview_title(&self, inside: (u16, u16)) -> String {
+        let state = self.state;
+        let whose = match &state.mode {
+            TopMode::Typing { label, .. } => return format!(" TYPING → {label} (Ctrl-] ends) "),
+            TopMode::Confirm(TopConsent::Stop(target)) => {
+                return format!(" stop · {} ", harmless(&target.to_string()));
+            }
+            TopMode::Confirm(TopConsent::CleanUp { .. }) => return " clean up ".to_owned(),
+            TopMode::Confirm(TopConsent::Finalize { .. }) => return " finalize ".to_owned(),
+            TopMode::Reply { label, .. } => return format!(" reply · {label} "),
+            _ if matches!(state.pane, PaneKind::Found | PaneKind::Events) => None,
+            _ => state.selected_row(),
+        };
+        // Without a terminal to show, the preview is what was said.
+        let is_talk = state.pane == PaneKind::Screen && self.screen.is_none();
+        let pane = if is_talk { PaneKind::Talk } else { state.pane };
+        let mut title = format!(" {} ", pane.as_str());
+        if let Some(row) = whose {
+            title.push_str(&format!("· {} · {} ", text::cut_right(&row.label, 30), row.agent));
+        }
+        if let Some(screen) = self.screen.filter(|_| state.pane == PaneKind::Screen) {
+            title.push_str(&screen.describe_size(inside));
+        }
+        title
+    }
+
     fn draw_preview(&self, buffer: &mut Buffer, inside: Rect) -> Option<(u16, u16)> {
         let state = self.state;
         if let TopMode::Reply { target, .. } = &state.mode {
             return self.draw_reply(buffer, inside, target);
         }
+        let is_asked = matches!(state.mode, TopMode::Confirm(_));
         if state.pane == PaneKind::Screen
+            && !is_asked
             && let Some(screen) = self.screen
         {
             let cursor = screen.draw(buffer, inside, state.pan, self.palette.has_colour);
             let is_typing = matches!(state.mode, TopMode::Typing { .. });
             return cursor.filter(|_| is_typing);
         }
-        let lines = state.pane_text.wrap_lines(inside.width.saturating_sub(2));
+        let text = if is_asked { &state.plan } else { &state.pane_text };
+        let lines = text.wrap_lines(inside.width.saturating_sub(2));
         let most = lines.len().saturating_sub(usize::from(inside.height));
-        let first = state.pane_text.scroll.min(most);
+        let first = text.scroll.min(most);
         for (index, (tone, line)) in lines.iter().skip(first).enumerate() {
             if index >= usize::from(inside.height) {
                 break;
@@ -384,19 +447,24 @@ impl TopDrawing<'_> {
 
     fn draw_footer(&self, buffer: &mut Buffer, area: Rect) -> Option<(u16, u16)> {
         let (state, palette) = (self.state, self.palette);
-        let is_filtered = !state.filter.is_empty() && state.message.is_none();
-        if state.mode == TopMode::Filter || is_filtered {
-            return self.draw_filter(buffer, area);
-        }
         let mode_words = match &state.mode {
             TopMode::Reply { .. } => Some("Enter sends · Alt-Enter new line · Esc keeps the draft"),
-            TopMode::Confirm(_) => Some("y does it · any other key does nothing"),
+            TopMode::Confirm(_) => Some("y does it · ↑ ↓ read on · any other key does nothing"),
             TopMode::Typing { .. } => Some("every key goes to the terminal · Ctrl-] ends"),
             _ => None,
         };
         if let Some(words) = mode_words {
-            self.put(buffer, area, 1, words, palette.accent());
+            let at = self.put(buffer, area, 1, words, palette.accent());
+            if let Some(message) = &state.message {
+                self.put(buffer, area, at + 2, &harmless(message), Style::new());
+            }
             return None;
+        }
+        if state.mode == TopMode::Search {
+            return self.draw_query(buffer, area);
+        }
+        if state.mode == TopMode::Filter || (!state.filter.is_empty() && state.message.is_none()) {
+            return self.draw_filter(buffer, area);
         }
         let said = state.message.as_ref().or(state.notices.first());
         if let Some(message) = said {
@@ -420,6 +488,14 @@ impl TopDrawing<'_> {
         }
         self.put_right(buffer, area, 0, &help, palette.muted());
         None
+    }
+
+    fn draw_query(&self, buffer: &mut Buffer, area: Rect) -> Option<(u16, u16)> {
+        let at = self.put(buffer, area, 1, "search: ", self.palette.accent());
+        let query = text::one_line(self.state.query.text());
+        let at = self.put(buffer, area, at, &query, Style::new());
+        self.put_right(buffer, area, at, "Enter keeps · Esc ends ", self.palette.muted());
+        Some((area.x + at.min(area.width.saturating_sub(1)), area.y))
     }
 
     fn draw_filter(&self, buffer: &mut Buffer, area: Rect) -> Option<(u16, u16)> {
@@ -446,19 +522,32 @@ impl TopDrawing<'_> {
     }
 
     fn draw_help(&self, buffer: &mut Buffer, area: Rect) {
-        let columns = if usize::from(area.height) < KEY_TABLE.len() { 2 } else { 1 };
-        let rows = KEY_TABLE.len().div_ceil(columns);
-        let width = area.width / columns as u16;
+        let lines = help_lines(self.state.screen_rows);
+        let width = area.width / if lines < KEY_TABLE.len() { 2 } else { 1 };
         for (index, row) in KEY_TABLE.iter().enumerate() {
-            let (column, line) = ((index / rows) as u16, (index % rows) as u16);
-            if line >= area.height {
+            let (column, line) = ((index / lines) as u16, index % lines);
+            let Some(line) = line.checked_sub(self.state.help_scroll) else { continue };
+            if line >= usize::from(area.height) {
                 continue;
             }
-            let place = Rect { x: area.x + column * width, y: area.y + line, width, height: 1 };
-            let keys = self.state.keys.keys_of(row.command).join(" ");
+            let place = Rect {
+                x: area.x + column * width,
+                y: area.y + line as u16,
+                width: width.saturating_sub(1),
+                height: 1,
+            };
+            let at = if width < 40 { 9 } else { 14 };
+            let mut keys = String::new();
+            for key in self.state.keys.keys_of(row.command) {
+                // A second key that does not fit is left out, the first never.
+                if keys.is_empty() || keys.len() + key.len() + 2 < usize::from(at) {
+                    keys.push_str(&key);
+                    keys.push(' ');
+                }
+            }
             self.put(buffer, place, 1, &keys, Style::new().add_modifier(Modifier::BOLD));
-            let does = text::cut_right(row.does, usize::from(width.saturating_sub(14)));
-            self.put(buffer, place, 13, &does, Style::new());
+            let does = text::cut_right(row.does, usize::from(width.saturating_sub(at + 1)));
+            self.put(buffer, place, at, &does, Style::new());
         }
     }
 }

@@ -23,7 +23,7 @@ pub(crate) const GUARD_OPTION: &str = "--below-guard";
 /// Starts the dashboard with the same words, and waits for it.
 pub(crate) fn guard_dashboard() -> Result<ExitCode, Error> {
     let saved = SavedModes::save()?;
-    // Each end closes with whoever holds it.
+    // Each end closes with its holder.
     let (ours, theirs) = UnixStream::pair()?;
     let mut command = Command::new(sys::spawn::this_program()?);
     // The name decides whose commands they are.

@@ -36,7 +36,6 @@ impl TopKey {
         Self { code, ctrl: false, alt: false }
     }
 
-    /// With Ctrl.
     pub(crate) const fn ctrl(letter: char) -> Self {
         Self { code: TopKeyCode::Char(letter), ctrl: true, alt: false }
     }
@@ -128,10 +127,12 @@ pub(crate) enum TopInput {
     Key(TopKey),
     Mouse(TopMouse),
     Paste(String),
+    /// A paste longer than [`MAX_PASTE_BYTES`]: half of one may mean something else, so nothing is kept.
+    PasteTooLong,
 }
 
 /// How much may be pasted at once.
-const MAX_PASTE_BYTES: usize = 1 << 20;
+pub(crate) const MAX_PASTE_BYTES: usize = 8 << 20;
 
 /// The longest sequence that is waited for.
 const MAX_SEQUENCE_BYTES: usize = 64;
@@ -143,7 +144,14 @@ const PASTE_END: &[u8] = b"\x1b[201~";
 #[derive(Debug, Default)]
 pub(crate) struct TopInputParser {
     held: Vec<u8>,
-    pasted: Option<Vec<u8>>,
+    pasted: Option<PasteInProgress>,
+}
+
+/// A paste whose end has not come yet.
+#[derive(Debug, Default)]
+struct PasteInProgress {
+    bytes: Vec<u8>,
+    is_too_long: bool,
 }
 
 /// How a beginning reads.
@@ -155,9 +163,14 @@ enum Reading {
 }
 
 impl TopInputParser {
-    /// Whether something is held back that may be whole.
+    /// Whether something is held back that is a key of its own if nothing follows. `ESC [` is not: it
+    /// begins a paste, whose rest comes however slow the line is, and must not be read as keys.
     pub(crate) fn is_holding(&self) -> bool {
-        !self.held.is_empty()
+        match self.held.as_slice() {
+            [0x1b] => self.pasted.is_none(),
+            [0x1b, next] => self.pasted.is_none() && *next != b'[',
+            _ => false,
+        }
     }
 
     /// Reads bytes.
@@ -173,7 +186,7 @@ impl TopInputParser {
             }
             if self.held.starts_with(PASTE_BEGIN) {
                 self.held.drain(..PASTE_BEGIN.len());
-                self.pasted = Some(Vec::new());
+                self.pasted = Some(PasteInProgress::default());
                 continue;
             }
             match read_input(&self.held) {
@@ -192,7 +205,7 @@ impl TopInputParser {
 
     /// Takes what is held as it is: an Escape that nothing followed.
     pub(crate) fn flush_held(&mut self) -> Vec<TopInput> {
-        if self.pasted.is_some() {
+        if !self.is_holding() {
             return Vec::new();
         }
         let held = std::mem::take(&mut self.held);
@@ -216,13 +229,19 @@ impl TopInputParser {
         };
         let part: Vec<u8> = self.held.drain(..kept).collect();
         if let Some(pasted) = &mut self.pasted {
-            let room = MAX_PASTE_BYTES.saturating_sub(pasted.len());
-            pasted.extend_from_slice(&part[..part.len().min(room)]);
+            pasted.is_too_long |= pasted.bytes.len() + part.len() > MAX_PASTE_BYTES;
+            match pasted.is_too_long {
+                true => pasted.bytes.clear(),
+                false => pasted.bytes.extend_from_slice(&part),
+            }
         }
         if end.is_some() {
             self.held.drain(..PASTE_END.len());
             let pasted = self.pasted.take().unwrap_or_default();
-            told.push(TopInput::Paste(String::from_utf8_lossy(&pasted).into_owned()));
+            told.push(match pasted.is_too_long {
+                true => TopInput::PasteTooLong,
+                false => TopInput::Paste(String::from_utf8_lossy(&pasted.bytes).into_owned()),
+            });
         }
         end.is_some()
     }
@@ -393,6 +412,35 @@ mod tests {
         let told = names(b"\x1b[200~a\x1b[201\nq\x1b[201~\x1b[<0;3;2M");
         assert_eq!(told[0], r#"Paste("a\u{1b}[201\nq")"#);
         assert_eq!(told[1], "Mouse(TopMouse { does: Press, column: 2, row: 1 })");
+    }
+
+    #[test]
+    fn a_sequence_that_comes_in_pieces_is_never_keys() {
+        let mut parser = TopInputParser::default();
+        let mut told = Vec::new();
+        // A slow line: each piece may take longer than an Escape is waited for.
+        for part in ["\x1b[", "2", "0", "0", "~", "rm -rf\r", "q", "\x1b", "[", "201~"] {
+            told.extend(parser.feed(part.as_bytes()));
+            told.extend(parser.flush_held());
+        }
+        assert_eq!(told, [TopInput::Paste("rm -rf\rq".to_owned())]);
+    }
+
+    #[test]
+    fn a_paste_is_whole_or_not_there() {
+        let paste = |size: usize| {
+            let mut parser = TopInputParser::default();
+            let mut told = parser.feed(PASTE_BEGIN);
+            for part in vec![b'x'; size].chunks(4096) {
+                told.extend(parser.feed(part));
+            }
+            told.extend(parser.feed(b"\x1b[201~q"));
+            told
+        };
+        let q = TopInput::Key(TopKey::plain(TopKeyCode::Char('q')));
+        let whole = TopInput::Paste("x".repeat(MAX_PASTE_BYTES));
+        assert!(paste(MAX_PASTE_BYTES) == [whole, q.clone()]);
+        assert!(paste(MAX_PASTE_BYTES + 1) == [TopInput::PasteTooLong, q]);
     }
 
     proptest::proptest! {

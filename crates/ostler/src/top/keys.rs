@@ -13,6 +13,8 @@ pub(crate) enum TopCommand {
     Last,
     PageDown,
     PageUp,
+    PanLeft,
+    PanRight,
     Next,
     Previous,
     Open,
@@ -27,6 +29,7 @@ pub(crate) enum TopCommand {
     CleanUp,
     Undo,
     Filter,
+    Search,
     Group,
     Fold,
     Ended,
@@ -65,7 +68,6 @@ const fn row(
     KeyBinding { command, name, keys, does, short }
 }
 
-/// The table.
 pub(crate) const KEY_TABLE: &[KeyBinding] = &[
     row(TopCommand::Next, "next", &["n"], "next that needs you", "next"),
     row(TopCommand::Previous, "previous", &["N"], "previous that needs you", ""),
@@ -91,8 +93,9 @@ pub(crate) const KEY_TABLE: &[KeyBinding] = &[
     row(TopCommand::Undo, "undo", &["u"], "undo the last clean-up", ""),
     row(TopCommand::Finalize, "finalize", &["f"], "finalize, after showing what ends", ""),
     row(TopCommand::Filter, "filter", &["/"], "filter; Esc clears it", "filter"),
+    row(TopCommand::Search, "search", &["S"], "search everything that was said", ""),
     row(TopCommand::Peek, "peek", &["Space"], "peek: what was said last", ""),
-    row(TopCommand::Pane, "pane", &["v"], "preview: screen, talk, facts", ""),
+    row(TopCommand::Pane, "pane", &["v"], "preview: screen, talk, facts, usage", ""),
     row(TopCommand::Events, "events", &["e"], "events since the start", ""),
     row(TopCommand::Focus, "focus", &["Tab"], "the preview alone, and back", ""),
     row(TopCommand::Group, "group", &["o"], "group by attention or project", ""),
@@ -106,6 +109,8 @@ pub(crate) const KEY_TABLE: &[KeyBinding] = &[
     row(TopCommand::Last, "last", &["G", "End"], "to the last", ""),
     row(TopCommand::PageDown, "page-down", &["PgDn", "Ctrl-d"], "a page down", ""),
     row(TopCommand::PageUp, "page-up", &["PgUp", "Ctrl-u"], "a page up", ""),
+    row(TopCommand::PanLeft, "pan-left", &["Left"], "pan the preview to the left", ""),
+    row(TopCommand::PanRight, "pan-right", &["Right"], "pan the preview to the right", ""),
     row(TopCommand::Help, "help", &["?"], "all keys", "help"),
     row(TopCommand::Back, "back", &["Esc"], "back", ""),
     row(TopCommand::Redraw, "redraw", &["Ctrl-l"], "draw everything anew", ""),

@@ -34,7 +34,7 @@ pub(crate) struct ListShape {
     pub(crate) shows_ended: bool,
     /// Whether groups have headings.
     pub(crate) has_headings: bool,
-    /// Whether what needs somebody takes two lines.
+    /// Whether what needs a person takes two lines.
     pub(crate) is_roomy: bool,
 }
 

@@ -7,6 +7,7 @@
 mod accessible;
 mod command;
 mod draft;
+mod drag;
 mod draw;
 mod guard;
 mod input;
@@ -17,11 +18,15 @@ mod once;
 mod palette;
 mod pane;
 mod preview;
+mod replies;
 mod row;
 mod run;
+mod search;
 mod state;
 mod tty;
+mod usage;
 mod work;
+mod writing;
 
 #[cfg(test)]
 mod tests;

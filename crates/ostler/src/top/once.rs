@@ -39,7 +39,7 @@ pub(crate) fn grouped_result<'a>(
     }
 }
 
-/// Everything by group, as text. Nothing is folded: there is nobody to unfold it.
+/// Everything by group, as text. Nothing is folded: it cannot be unfolded.
 pub(crate) fn render_once(
     observation: &Observation,
     words: &model::filter::FilterWords,

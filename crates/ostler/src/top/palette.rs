@@ -42,7 +42,7 @@ impl TopPalette {
         }
     }
 
-    /// The colour of a group; bold is for what needs somebody alone.
+    /// The colour of a group; bold is for what needs a person alone.
     pub(crate) fn group_style(self, group: AttentionGroup) -> Style {
         let style = Style::new();
         if group == AttentionGroup::NeedsYou {
@@ -82,7 +82,7 @@ impl TopPalette {
         }
     }
 
-    /// The filled chip: how many need somebody.
+    /// The filled chip: how many need a person.
     pub(crate) fn chip(self) -> Style {
         let style = Style::new().add_modifier(Modifier::BOLD);
         match self.has_colour {
@@ -99,21 +99,39 @@ impl TopPalette {
         }
     }
 
+    /// A sign of anybody's, where there is only ASCII: what frames are drawn with, or that there is one.
+    pub(crate) fn plain_sign(sign: char) -> char {
+        match sign {
+            '─' | '━' | '═' | '╌' | '┄' | '╭' | '╮' | '╰' | '╯' => '-',
+            '│' | '┃' | '║' | '▌' | '▐' => '|',
+            '┌'..='╬' => '+',
+            '█' | '▓' | '▒' | '░' => '#',
+            '❯' | '›' | '»' | '→' | '▸' | '▶' => '>',
+            '…' => '.',
+            '·' | '•' | '⎿' => '-',
+            '●' | '◉' | '✻' | '✽' | '✶' => '*',
+            '○' | '◯' => 'o',
+            '✓' | '✔' => '+',
+            '✗' | '✘' | '×' => 'x',
+            '▲' => '!',
+            '“' | '”' => '"',
+            '‘' | '’' => '\'',
+            other if other.is_ascii() => other,
+            _ => '?',
+        }
+    }
+
     /// Our own signs, where there is only ASCII.
     pub(crate) fn signs(self, text: &str) -> String {
         if !self.is_ascii {
             return text.to_owned();
         }
         let plain = |sign: char| match sign {
-            '─' => '-',
-            '│' => '|',
-            '▌' => '>',
-            '▸' => '>',
-            '…' => '.',
+            '▌' | '▸' | '→' => '>',
+            '↑' => '^',
+            '↓' => 'v',
             '·' | '•' => '-',
-            '→' => '>',
-            '×' => 'x',
-            other => other,
+            other => Self::plain_sign(other),
         };
         text.chars().map(plain).collect()
     }

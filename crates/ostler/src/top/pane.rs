@@ -20,10 +20,11 @@ pub(crate) enum PaneKind {
     Screen,
     Talk,
     Facts,
+    Usage,
     Why,
     Events,
-    /// A plan that waits for a `y`, or what came of it.
-    Plan,
+    /// What a search found.
+    Found,
 }
 
 impl PaneKind {
@@ -32,7 +33,8 @@ impl PaneKind {
         match self {
             Self::Screen => Self::Talk,
             Self::Talk => Self::Facts,
-            Self::Facts | Self::Why | Self::Events | Self::Plan => Self::Screen,
+            Self::Facts => Self::Usage,
+            Self::Usage | Self::Why | Self::Events | Self::Found => Self::Screen,
         }
     }
 
@@ -41,9 +43,10 @@ impl PaneKind {
             Self::Screen => "screen",
             Self::Talk => "talk",
             Self::Facts => "facts",
+            Self::Usage => "usage",
             Self::Why => "why",
             Self::Events => "events",
-            Self::Plan => "plan",
+            Self::Found => "search",
         }
     }
 }
@@ -65,7 +68,6 @@ pub(crate) struct PaneText {
 }
 
 impl PaneText {
-    /// One sentence.
     pub(crate) fn of_sentence(sentence: &str) -> Self {
         Self { lines: vec![(PaneTone::Muted, harmless(sentence))], scroll: 0 }
     }
@@ -117,7 +119,10 @@ fn break_line(line: &str, columns: usize) -> Vec<String> {
     parts
 }
 
-fn find_session<'a>(observation: &'a Observation, name: &SessionName) -> Option<&'a Observed> {
+pub(super) fn find_session<'a>(
+    observation: &'a Observation,
+    name: &SessionName,
+) -> Option<&'a Observed> {
     let is_it = |one: &&Observed| one.session.agent == name.agent && one.session.id == name.id;
     observation.sessions.iter().find(is_it)
 }

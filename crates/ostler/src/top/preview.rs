@@ -37,21 +37,26 @@ pub(crate) struct ScreenPreview {
     screen: Screen,
     stream: UnixStream,
     input: Vec<u8>,
+    /// What was typed and is not on its way yet: the program may read slower than somebody pastes.
+    unwritten: Vec<u8>,
     keyboard: Keyboard,
 }
 
 impl ScreenPreview {
-    /// Joins a terminal; `types` asks for the keyboard, if nobody has it.
+    /// Joins a terminal; `types` asks for the keyboard, if it is free.
     pub(crate) fn join(session: &HostedSession, types: bool) -> Result<Self, HostFault> {
         let params = AttachParams { size: None, read_only: !types, take: false, by: None };
         let (welcome, early, stream) = ask::attach_terminal(session, params)?;
-        let _ = stream.set_nonblocking(true);
+        stream
+            .set_nonblocking(true)
+            .map_err(|error| HostFault::invalid_input(error.to_string()))?;
         let size = ScreenSize { cols: welcome.cols, rows: welcome.rows };
         let mut preview = Self {
             terminal: session.id.clone(),
             screen: Screen::new(size, ScreenLimits { scrollback_lines: 0 }),
             stream,
             input: early,
+            unwritten: Vec::new(),
             keyboard: if welcome.writer { Keyboard::Yours } else { Keyboard::Anothers },
         };
         preview.take_frames();
@@ -110,12 +115,30 @@ impl ScreenPreview {
                 encode_key(&pressed.send_name(), &modes, Personality::Ostler).unwrap_or_default()
             }
             TopInput::Paste(text) => encode_paste(text, modes.bracketed_paste),
-            TopInput::Mouse(_) => return,
+            TopInput::Mouse(_) | TopInput::PasteTooLong => return,
         };
-        let mut frame = Vec::new();
-        stream::put_frame(&mut frame, FrameKind::Bytes, &bytes);
-        // A host that is gone is noticed when it is read from.
-        let _ = self.stream.write_all(&frame);
+        stream::put_frame(&mut self.unwritten, FrameKind::Bytes, &bytes);
+        self.flush_unwritten();
+    }
+
+    /// Whether something that was typed waits until the host reads.
+    pub(crate) fn has_unwritten(&self) -> bool {
+        !self.unwritten.is_empty()
+    }
+
+    /// Sends as much of what was typed as the host takes now.
+    pub(crate) fn flush_unwritten(&mut self) {
+        let mut sent = 0;
+        while sent < self.unwritten.len() {
+            match self.stream.write(&self.unwritten[sent..]) {
+                Ok(count) => sent += count,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                // A host that is gone is noticed when it is read from.
+                Err(_) => sent = self.unwritten.len(),
+            }
+        }
+        self.unwritten.drain(..sent);
     }
 
     /// Its size, and whether it fits.
@@ -202,5 +225,91 @@ fn cell_style(cell: &StyledCell, has_colour: bool) -> Style {
     match cell.attrs.underline_style() {
         0 => style,
         _ => style.add_modifier(Modifier::UNDERLINED),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every stream that real programs wrote, played to its end.
+    fn recorded_screens() -> Vec<(String, Screen)> {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../screen/fixtures");
+        let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        let play = |path: std::path::PathBuf| {
+            let file = path.file_name()?.to_str()?.to_owned();
+            let (cols, rows) = file.rsplit_once('.')?.1.split_once('x')?;
+            let size = ScreenSize { cols: cols.parse().ok()?, rows: rows.parse().ok()? };
+            let mut screen = Screen::new(size, ScreenLimits { scrollback_lines: 0 });
+            let _ = screen.advance(&std::fs::read(&path).unwrap());
+            Some((file, screen))
+        };
+        files.filter_map(play).collect()
+    }
+
+    /// Draws a part of a screen; every glyph must be in the row that it was drawn in.
+    fn draw_part(screen: &Screen, size: (u16, u16), pan: (u16, u16)) -> Buffer {
+        let area = Rect::new(3, 2, size.0, size.1);
+        let mut buffer = Buffer::empty(Rect::new(0, 0, area.right() + 2, area.bottom() + 1));
+        draw_screen(screen, &mut buffer, area, Some(pan), true);
+        for (place, cell) in buffer.content().iter().enumerate() {
+            let (x, y) = buffer.pos_of(place);
+            if !area.contains((x, y).into()) {
+                assert_eq!(cell.symbol(), " ", "outside of the preview at {x},{y}");
+            }
+            let width = crate::render::text::display_width(cell.symbol()) as u16;
+            assert!(x + width <= area.right() || cell.symbol() == " ", "over the edge at {x},{y}");
+        }
+        buffer
+    }
+
+    #[test]
+    fn row_08_the_preview_is_the_snapshot_cell_by_cell() {
+        let screens = recorded_screens();
+        assert!(screens.len() >= 72, "{}", screens.len());
+        let (mut cells, mut coloured, mut wide) = (0, 0, 0);
+        for (name, screen) in &screens {
+            let size = screen.size();
+            let buffer = draw_part(screen, (size.cols, size.rows), (0, 0));
+            for (y, row) in screen.cells().iter().enumerate() {
+                for (x, cell) in row.iter().enumerate() {
+                    let drawn = &buffer[(x as u16 + 3, y as u16 + 2)];
+                    let text = if cell.text.is_empty() { " " } else { &cell.text };
+                    assert_eq!(drawn.symbol(), text, "{name} at {x},{y}");
+                    let rgb = |colour: Option<[u8; 3]>| {
+                        colour.map_or(Color::Reset, |[r, g, b]| Color::Rgb(r, g, b))
+                    };
+                    assert_eq!((drawn.fg, drawn.bg), (rgb(cell.fg), rgb(cell.bg)), "{name}");
+                    let bold = cell.attrs.has(Attrs::BOLD);
+                    assert_eq!(drawn.modifier.contains(Modifier::BOLD), bold, "{name} at {x},{y}");
+                    let turned = cell.attrs.has(Attrs::INVERSE);
+                    assert_eq!(drawn.modifier.contains(Modifier::REVERSED), turned, "{name}");
+                    cells += 1;
+                    coloured += usize::from(cell.fg.is_some() || cell.bg.is_some());
+                    wide += usize::from(crate::render::text::display_width(&cell.text) == 2);
+                }
+            }
+        }
+        assert!(cells > 100_000 && coloured > 10_000 && wide > 100, "{cells} {coloured} {wide}");
+    }
+
+    #[test]
+    fn row_08_a_wide_glyph_at_the_cut_is_left_out() {
+        for (name, screen) in &recorded_screens() {
+            let size = screen.size();
+            for cut in 1..size.cols.min(4) {
+                // Cut at the right edge, then at the left one.
+                for (columns, left) in [(size.cols - cut, 0), (size.cols - cut, cut)] {
+                    let buffer = draw_part(screen, (columns, size.rows), (left, 0));
+                    for (y, row) in screen.cells().iter().enumerate() {
+                        let drawn = &buffer[(3, y as u16 + 2)];
+                        let text = row.get(usize::from(left)).map_or("", |cell| &*cell.text);
+                        let is_cut = columns == 1 && drawn.symbol() == " ";
+                        let text = if text.is_empty() { " " } else { text };
+                        assert!(drawn.symbol() == text || is_cut, "{name} row {y}");
+                    }
+                }
+            }
+        }
     }
 }

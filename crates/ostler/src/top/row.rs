@@ -51,7 +51,7 @@ impl TopRow {
     }
 }
 
-/// When somebody last looked at each session: kept by the surface, for as long as it is open.
+/// When each session was last looked at: kept by the surface, for as long as it is open.
 #[derive(Clone, Debug)]
 pub(crate) struct LookedTimes {
     since: Option<Time>,
@@ -64,7 +64,7 @@ impl LookedTimes {
         Self { since, times: HashMap::new() }
     }
 
-    /// Somebody looks at it now.
+    /// It is looked at now.
     pub(crate) fn note_look(&mut self, name: &SessionName, now: Time) {
         self.times.insert(name.clone(), now);
     }

@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 use flows::live::{LiveFeed, LiveUpdate};
 use flows::observe::{Observation, ObserveScope};
 use model::filter::FilterWords;
-use model::hosted::HostFault;
 use model::session::SessionName;
 use model::time::Time;
 use ratatui_core::buffer::Buffer;
@@ -24,13 +23,17 @@ use super::draw::{TopDrawing, next_age_change};
 use super::input::{TopInput, TopInputParser};
 use super::keys::TopKeyMap;
 use super::palette::TopPalette;
-use super::pane::{PaneKind, PaneText, events_of, evidence_of, facts_of, read_talk};
-use super::preview::{PreviewState, ScreenPreview};
+use super::pane::{PaneKind, PaneText};
+use super::preview::ScreenPreview;
+use super::replies::ReplyOutcome;
 use super::row::{build_rows, harmless};
+use super::search::TopSearch;
 use super::state::{TopAction, TopConsent, TopMode, TopState};
 use super::tty::{TtyOutput, restore_before_panics};
 use super::work::{KeptPlan, TopPlace, TopWorkers, WorkOutcome};
 use crate::error::Error;
+
+mod panes;
 
 /// How long the selection has to rest before its terminal is joined.
 const PREVIEW_REST: Duration = Duration::from_millis(120);
@@ -38,11 +41,11 @@ const PREVIEW_REST: Duration = Duration::from_millis(120);
 /// How long an Escape waits for what may follow it.
 const ESCAPE_REST: Duration = Duration::from_millis(30);
 
+/// Between two frames that only ages ask for: labels that change at different seconds share one.
+const AGE_INTERVAL: Duration = Duration::from_secs(60);
+
 /// Between two frames that no key asked for.
 const FRAME_INTERVAL: Duration = Duration::from_millis(33);
-
-/// How often a terminal that does not read is tried again.
-const STALL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// How the dashboard is opened.
 pub(crate) struct TopOptions<'a> {
@@ -78,10 +81,13 @@ struct TopRun<'a> {
     parser: TopInputParser,
     preview: Option<ScreenPreview>,
     preview_due: Option<Instant>,
+    /// A terminal that was typed into, until it has all of it.
+    leaving: Option<ScreenPreview>,
     /// Which terminal could not be joined: it is not tried again until the selection moves.
     unjoined: Option<String>,
     workers: TopWorkers,
     kept: Option<KeptPlan>,
+    search: TopSearch,
     /// The processes that this one runs below: a terminal among them shows this very screen.
     ancestors: HashSet<u32>,
     signals: SignalWatch,
@@ -90,7 +96,7 @@ struct TopRun<'a> {
     last_frame: Instant,
 }
 
-/// Shows the dashboard until somebody ends it.
+/// Shows the dashboard until it is ended.
 pub(crate) fn run_dashboard(place: TopPlace, options: TopOptions<'_>) -> Result<ExitCode, Error> {
     restore_before_panics();
     let feed = LiveFeed::start(place.source.clone())?;
@@ -118,9 +124,11 @@ pub(crate) fn run_dashboard(place: TopPlace, options: TopOptions<'_>) -> Result<
         parser: TopInputParser::default(),
         preview: None,
         preview_due: None,
+        leaving: None,
         unjoined: None,
         workers,
         kept: None,
+        search: TopSearch::default(),
         ancestors: own_ancestors(),
         signals,
         is_dirty: true,
@@ -128,6 +136,7 @@ pub(crate) fn run_dashboard(place: TopPlace, options: TopOptions<'_>) -> Result<
         last_frame: Instant::now(),
     };
     let ended = run.go_on();
+    run.finish_typing();
     if !run.tty.give_screen_back()
         && let Some(mut guard) = run.options.guard
     {
@@ -189,11 +198,12 @@ impl TopRun<'_> {
         let mut due: Vec<Instant> = Vec::new();
         due.extend(self.state.order_due().map(at));
         due.extend(self.preview_due);
+        due.extend(self.search.due());
         due.extend(self.parser.is_holding().then(|| Instant::now() + ESCAPE_REST));
-        due.extend(next_age_change(&self.state.rows, now).map(at));
-        if !self.tty.is_ready() {
-            due.push(Instant::now() + STALL_INTERVAL);
-        } else if self.is_dirty {
+        let ages = next_age_change(&self.state.rows, now).map(at);
+        due.extend(ages.map(|due| due.max(self.last_frame + AGE_INTERVAL)));
+        // A terminal that does not read says when it does again.
+        if self.is_dirty && self.tty.is_ready() {
             due.push(self.last_frame + FRAME_INTERVAL);
         }
         due.into_iter().min()
@@ -201,6 +211,7 @@ impl TopRun<'_> {
 
     /// Waits until something happens, and takes it in.
     fn wait_once(&mut self) -> Result<TopTurn, Error> {
+        sys::pause::break_at("top.turn")?;
         let deadline = self.next_deadline();
         let ready = {
             let stdin = sys::input::unbuffered_stdin();
@@ -218,7 +229,13 @@ impl TopRun<'_> {
                 waiting.push(preview.descriptor());
                 waiting.len() - 1
             });
-            let ready = sys::terminal::wait_readable(&waiting, deadline)?;
+            waiting.extend(self.leaving.as_ref().map(ScreenPreview::descriptor));
+            let typed_into = self.preview.iter().chain(&self.leaving);
+            let unwritten = typed_into.filter(|preview| preview.has_unwritten());
+            let mut stalled: Vec<BorrowedFd<'_>> =
+                unwritten.map(ScreenPreview::descriptor).collect();
+            stalled.extend(self.tty.stalled_descriptor());
+            let ready = sys::terminal::wait_for_any(&waiting, &stalled, deadline)?;
             let is_ready = |place: Option<usize>| place.is_some_and(|place| ready[place]);
             (ready[0], ready[1], ready[3], is_ready(guard_at), is_ready(preview_at))
         };
@@ -241,6 +258,10 @@ impl TopRun<'_> {
                 self.take_outcome(outcome);
             }
         }
+        if let Some(preview) = &mut self.preview {
+            preview.flush_unwritten();
+        }
+        self.leave_typed();
         if ready.4 {
             self.read_preview();
         }
@@ -260,8 +281,12 @@ impl TopRun<'_> {
             self.preview_due = None;
             self.join_selected();
         }
+        if let Some(query) = self.search.take_due() {
+            let (place, ticket) = (self.place.clone(), self.search.ticket());
+            self.workers.begin_telling(move |tell| place.search(&query, &ticket, tell));
+        }
         // Ages may be others.
-        if self.last_frame.elapsed() >= Duration::from_secs(30) {
+        if self.last_frame.elapsed() >= AGE_INTERVAL {
             self.is_dirty = true;
         }
     }
@@ -291,7 +316,9 @@ impl TopRun<'_> {
         let talked =
             self.state.selected_row().is_some_and(|row| update.changed.contains(&row.name));
         self.rebuild_rows(false);
-        if update.is_first || talked || self.state.pane != PaneKind::Talk {
+        let is_cheap =
+            matches!(self.state.pane, PaneKind::Facts | PaneKind::Why | PaneKind::Events);
+        if update.is_first || talked || is_cheap {
             self.load_pane();
         }
     }
@@ -322,97 +349,6 @@ impl TopRun<'_> {
         if self.state.selection != before {
             self.load_pane();
         }
-    }
-
-    /// What the preview shows of the selected session.
-    fn load_pane(&mut self) {
-        if matches!(self.state.mode, TopMode::Confirm(_)) {
-            return;
-        }
-        self.is_dirty = true;
-        let Some(observation) = self.observation.clone() else { return };
-        let scroll = self.state.pane_text.scroll;
-        let row = self.state.selected_row().cloned();
-        let wanted = row.as_ref().and_then(|row| row.terminal.clone());
-        if self.preview.as_ref().is_some_and(|preview| Some(&preview.terminal) != wanted.as_ref()) {
-            self.preview = None;
-        }
-        if self.unjoined.as_ref() != wanted.as_ref() {
-            self.unjoined = None;
-        }
-        let Some(row) = row else {
-            self.state.pane_text = PaneText::default();
-            return;
-        };
-        let is_live = row.status.is_active() && self.unjoined.is_none();
-        match self.state.pane {
-            PaneKind::Screen if wanted.is_some() && is_live => {
-                if self.preview.is_none() {
-                    self.state.pane_text = PaneText::default();
-                    self.preview_due = Some(Instant::now() + PREVIEW_REST);
-                }
-                return;
-            }
-            PaneKind::Screen | PaneKind::Talk => {
-                let name = row.name.clone();
-                self.workers.begin(move || {
-                    let text = read_talk(&observation, &name);
-                    WorkOutcome::Talk { name, text }
-                });
-                return;
-            }
-            PaneKind::Facts => {
-                self.state.pane_text = facts_of(&observation, &row.name, sys::clock::now());
-            }
-            PaneKind::Why => self.state.pane_text = evidence_of(&observation, &row.name),
-            PaneKind::Events => self.state.pane_text = events_of(&self.state.events),
-            PaneKind::Plan => {}
-        }
-        self.state.pane_text.scroll = scroll;
-    }
-
-    fn join_selected(&mut self) {
-        let row = self.state.selected_row();
-        let Some(terminal) = row.and_then(|row| row.terminal.clone()) else { return };
-        if self.preview.as_ref().is_some_and(|preview| preview.terminal == terminal) {
-            return;
-        }
-        self.join_terminal(&terminal, false);
-    }
-
-    fn join_terminal(&mut self, terminal: &str, types: bool) {
-        let joined = self.place.terminals.open_session(terminal).and_then(|session| {
-            let program = session.holder.as_ref().and_then(|holder| holder.child.as_ref());
-            let pid = program.and_then(|program| program.pid);
-            // A picture of itself would change with every look at it.
-            match pid.is_some_and(|pid| self.ancestors.contains(&pid)) {
-                true => Err(HostFault::invalid_input("This is the terminal that you look at.")),
-                false => ScreenPreview::join(&session, types),
-            }
-        });
-        match joined {
-            Ok(preview) => self.preview = Some(preview),
-            Err(fault) => {
-                self.preview = None;
-                self.unjoined = Some(terminal.to_owned());
-                self.state.pane_text = PaneText::of_sentence(&fault.message);
-            }
-        }
-        self.is_dirty = true;
-    }
-
-    fn read_preview(&mut self) {
-        let Some(preview) = &mut self.preview else { return };
-        if preview.read_stream() == PreviewState::Over {
-            self.unjoined = Some(preview.terminal.clone());
-            self.preview = None;
-            if let TopMode::Typing { label, .. } = &self.state.mode {
-                self.state.message = Some(format!("{label} is over."));
-                self.state.mode = TopMode::List;
-            }
-            self.load_pane();
-        }
-        self.is_dirty = true;
     }
 
     fn read_keys(&mut self) -> Result<TopTurn, Error> {
@@ -467,11 +403,21 @@ impl TopRun<'_> {
             }
             TopAction::StartTyping { terminal } => self.start_typing(&terminal),
             TopAction::EndTyping => {
-                self.preview = None;
+                self.leaving = self.preview.take().filter(ScreenPreview::has_unwritten);
                 self.join_selected();
             }
-            TopAction::Deliver { target, text } => {
-                self.workers.begin(move || place.deliver(target, text));
+            TopAction::Deliver { target, text, key } => {
+                self.workers.begin(move || place.deliver(target, text, key));
+            }
+            TopAction::Search(query) => {
+                self.search.ask(query);
+                self.state.pane_text = PaneText::default();
+            }
+            TopAction::CopyDrawn(drag) => {
+                let text = drag.text_in(self.tty.shown());
+                self.tty.copy_text(&text);
+                let lines = crate::render::text::format_plural(text.lines().count() as u64, "line");
+                self.state.message = Some(format!("Copied {lines}."));
             }
             TopAction::PlanStop(target) => self.workers.begin(move || place.plan_stop(&target)),
             TopAction::PlanCleanUp => self.workers.begin(move || place.plan_clean_up()),
@@ -489,7 +435,6 @@ impl TopRun<'_> {
     fn carry_out(&mut self, consent: TopConsent) {
         let place = self.place.clone();
         self.state.message = Some("At work…".to_owned());
-        self.state.pane = PaneKind::Screen;
         match (consent, self.kept.take()) {
             (TopConsent::Stop(target), Some(KeptPlan::Stop(plan))) => {
                 self.workers.begin(move || place.carry_out_stop(*plan, &target));
@@ -510,16 +455,26 @@ impl TopRun<'_> {
     fn take_outcome(&mut self, outcome: WorkOutcome) {
         self.is_dirty = true;
         match outcome {
-            WorkOutcome::Talk { name, text } => {
+            WorkOutcome::Text { pane, name, text } => {
                 let is_here = self.state.selected_row().is_some_and(|row| row.name == name);
-                let is_wanted = matches!(self.state.pane, PaneKind::Talk | PaneKind::Screen);
-                if is_here && is_wanted {
+                // Without a terminal to show, the preview is what was said.
+                let shown = match self.state.pane {
+                    PaneKind::Screen => PaneKind::Talk,
+                    other => other,
+                };
+                if is_here && shown == pane {
+                    let scroll = self.state.pane_text.scroll;
+                    self.state.pane_text = PaneText { scroll, ..text };
+                }
+            }
+            WorkOutcome::Found { number, text } => {
+                if self.search.is_current(number) && self.state.pane == PaneKind::Found {
                     let scroll = self.state.pane_text.scroll;
                     self.state.pane_text = PaneText { scroll, ..text };
                 }
             }
             WorkOutcome::Plan { text, mode, plan } => {
-                // Whoever writes something meanwhile goes on writing.
+                // A text that is being typed meanwhile is kept.
                 if self.state.mode == TopMode::List {
                     self.kept = Some(plan);
                     self.state.show_plan(text, mode);
@@ -527,23 +482,24 @@ impl TopRun<'_> {
                     self.state.message = Some("A plan is ready: ask for it again.".to_owned());
                 }
             }
-            WorkOutcome::Said(sentence) => self.state.message = Some(harmless(&sentence)),
-            WorkOutcome::Delivered { target, text, receipt } => {
-                self.state.message = Some(harmless(&receipt));
-                if self.state.drafts.get(&target).is_some_and(|draft| draft.text() == text) {
+            WorkOutcome::Said(sentence) => self.tell(&sentence),
+            WorkOutcome::Delivered { target, text, receipt, outcome } => {
+                self.tell(&receipt);
+                self.state.replies.settle(&target, &text, outcome);
+                let is_same =
+                    self.state.drafts.get(&target).is_some_and(|draft| draft.text() == text);
+                if is_same && outcome == ReplyOutcome::Arrived {
                     self.state.drafts.remove(&target);
                 }
             }
         }
     }
 
-    fn start_typing(&mut self, terminal: &str) {
-        self.join_terminal(terminal, true);
-        if !self.preview.as_ref().is_some_and(ScreenPreview::has_keyboard) {
-            self.state.mode = TopMode::List;
-            self.state.message = Some("Somebody else types there; Enter attaches.".to_owned());
-            self.join_terminal(terminal, false);
-        }
+    /// Says what came of something: now, and among the events for whoever pressed the next key already.
+    fn tell(&mut self, sentence: &str) {
+        let sentence = harmless(sentence);
+        self.state.events.push((sys::clock::now(), sentence.clone()));
+        self.state.message = Some(sentence);
     }
 
     /// Gives the terminal to another, and takes it back in the size that it has then.
@@ -564,7 +520,7 @@ impl TopRun<'_> {
     fn take_back(&mut self) -> Result<(), Error> {
         self.signals = watch_own_signals()?;
         self.tty.take_screen(self.state.mouse)?;
-        // What a terminal answered to somebody else is not meant for us.
+        // What a terminal answered to another program is not meant for us.
         sys::terminal::drop_typed()?;
         self.parser = TopInputParser::default();
         self.take_size();

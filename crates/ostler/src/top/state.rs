@@ -10,11 +10,13 @@ use model::session::SessionName;
 use model::time::Time;
 
 use super::draft::TextDraft;
-use super::input::{TopInput, TopKey, TopKeyCode};
+use super::drag::TopDrag;
+use super::input::{MAX_PASTE_BYTES, TopInput, TopKey, TopKeyCode};
 use super::keys::TopKeyMap;
 use super::layout::{TopLayout, layout_screen};
 use super::list::{ListLine, ListShape, TopSelection, is_selected, selection_of};
 use super::pane::{PaneKind, PaneText};
+use super::replies::ReplyKeys;
 use super::row::{LookedTimes, TopRow};
 
 /// How long after a key the order of the rows stays.
@@ -30,13 +32,20 @@ pub(crate) enum TopMode {
     List,
     /// Keys write the filter.
     Filter,
+    /// Keys write what is searched for.
+    Search,
     /// Keys write a prompt for this session, wherever the selection is.
-    Reply { target: SessionName, label: String },
+    Reply {
+        target: SessionName,
+        label: String,
+    },
     /// Keys go to this terminal.
-    Typing { terminal: String, label: String },
+    Typing {
+        terminal: String,
+        label: String,
+    },
     /// Something is shown that `y` does, and nothing else.
     Confirm(TopConsent),
-    /// All keys.
     Help,
 }
 
@@ -71,7 +80,13 @@ pub(crate) enum TopAction {
     Deliver {
         target: SessionName,
         text: String,
+        /// Under one key it is sent once.
+        key: String,
     },
+    /// Transcripts are to be searched for this, and for nothing else any more; nothing if it is empty.
+    Search(String),
+    /// What is drawn there goes to the clipboard.
+    CopyDrawn(TopDrag),
     PlanStop(SessionName),
     PlanCleanUp,
     PlanFinalize,
@@ -89,13 +104,15 @@ pub(crate) struct TopState {
     pub(crate) columns: u16,
     pub(crate) screen_rows: u16,
     pub(crate) rows: Vec<TopRow>,
-    /// Rows that wait until nobody types.
+    /// Rows that wait until typing pauses.
     pending: Option<Vec<TopRow>>,
     pub(crate) selection: Option<TopSelection>,
     pub(crate) scroll: usize,
     pub(crate) mode: TopMode,
     pub(crate) pane: PaneKind,
     pub(crate) pane_text: PaneText,
+    /// What waits for a `y`. It is no pane: nothing that happens meanwhile can take its place.
+    pub(crate) plan: PaneText,
     /// Whether the preview has the whole screen.
     pub(crate) is_preview_whole: bool,
     pub(crate) by_project: bool,
@@ -103,7 +120,9 @@ pub(crate) struct TopState {
     pub(crate) shows_ended: bool,
     pub(crate) filter: TextDraft,
     pub(crate) filter_error: Option<(String, std::ops::Range<usize>)>,
+    pub(crate) query: TextDraft,
     pub(crate) drafts: HashMap<SessionName, TextDraft>,
+    pub(crate) replies: ReplyKeys,
     pub(crate) message: Option<String>,
     /// What could not be read, and why it is asked every second, if it is.
     pub(crate) notices: Vec<String>,
@@ -114,6 +133,10 @@ pub(crate) struct TopState {
     pub(crate) is_loading: bool,
     /// How the preview is panned, in columns and rows of its screen; none follows the cursor.
     pub(crate) pan: Option<(u16, u16)>,
+    /// How many lines of the help are above what is seen of it.
+    pub(crate) help_scroll: usize,
+    /// What the mouse has marked in the preview.
+    pub(crate) drag: Option<TopDrag>,
     last_key: Option<Time>,
 }
 
@@ -130,13 +153,16 @@ impl TopState {
             mode: TopMode::List,
             pane: PaneKind::Screen,
             pane_text: PaneText::default(),
+            plan: PaneText::default(),
             is_preview_whole: false,
             by_project: false,
             folds: [true, true],
             shows_ended: false,
             filter: TextDraft::default(),
             filter_error: None,
+            query: TextDraft::default(),
             drafts: HashMap::new(),
+            replies: ReplyKeys::begin(now),
             message: None,
             notices: Vec::new(),
             events: Vec::new(),
@@ -145,13 +171,25 @@ impl TopState {
             mouse: true,
             is_loading: true,
             pan: None,
+            help_scroll: 0,
+            drag: None,
             last_key: None,
         }
     }
 
     /// Where everything is.
     pub(crate) fn layout(&self) -> TopLayout {
-        layout_screen(self.columns, self.screen_rows, self.is_preview_whole)
+        let usual = layout_screen(self.columns, self.screen_rows, self.is_preview_whole);
+        // What is written or consented to is seen on the smallest screen, too.
+        match usual.preview.is_none() && self.is_preview_needed() {
+            true => layout_screen(self.columns, self.screen_rows, true),
+            false => usual,
+        }
+    }
+
+    fn is_preview_needed(&self) -> bool {
+        use TopMode::{Confirm, Reply, Search, Typing};
+        matches!(self.mode, Reply { .. } | Typing { .. } | Confirm(_) | Search)
     }
 
     /// How the list is put together.
@@ -191,7 +229,7 @@ impl TopState {
         self.rows.iter().filter(|row| row.group() == group).count()
     }
 
-    /// Takes new rows: at once, or when nobody has typed for a moment. Says whether they are shown.
+    /// Takes new rows: at once, or when typing has paused. Says whether they are shown.
     pub(crate) fn apply_rows(&mut self, mut rows: Vec<TopRow>, now: Time) -> bool {
         rows.sort_by(|one, other| one.place.cmp(&other.place));
         self.note_events(&rows, now);
@@ -204,7 +242,7 @@ impl TopState {
         true
     }
 
-    /// Takes rows that somebody asked for by a key: these do not wait.
+    /// Takes rows asked for by a key: these do not wait.
     pub(crate) fn replace_rows(&mut self, mut rows: Vec<TopRow>) {
         rows.sort_by(|one, other| one.place.cmp(&other.place));
         self.is_loading = false;
@@ -217,7 +255,7 @@ impl TopState {
         Some(self.last_key?.plus(ORDER_REST))
     }
 
-    /// Shows rows that waited, if nobody types any more. Says whether there were any.
+    /// Shows rows that waited, if typing has paused. Says whether there were any.
     pub(crate) fn settle_order(&mut self, now: Time) -> bool {
         if self.is_order_resting(now) {
             return false;
@@ -272,7 +310,11 @@ impl TopState {
 
     /// Moves the list so that the selected line can be seen.
     pub(crate) fn fit_scroll(&mut self) {
-        let height = usize::from(self.layout().list.height).max(1);
+        let height = usize::from(self.layout().list.height);
+        if height == 0 {
+            // A list that is not on the screen stays where it is.
+            return;
+        }
         let (shape, lines) = (self.list_shape(), self.list_lines());
         let total: usize = lines.iter().map(|line| shape.height_of(line, &self.rows)).sum();
         self.scroll = self.scroll.min(total.saturating_sub(height));
@@ -312,6 +354,7 @@ impl TopState {
         match input {
             TopInput::Key(pressed) => self.apply_key(pressed, now),
             TopInput::Paste(text) => self.paste_text(&text),
+            TopInput::PasteTooLong => self.refuse_paste(MAX_PASTE_BYTES),
             TopInput::Mouse(mouse) => self.apply_mouse(mouse, now),
         }
     }
@@ -323,6 +366,7 @@ impl TopState {
         }
         match input {
             TopInput::Mouse(_) => Vec::new(),
+            TopInput::PasteTooLong => self.refuse_paste(MAX_PASTE_BYTES),
             other => vec![TopAction::Type(vec![other])],
         }
     }
@@ -333,85 +377,34 @@ impl TopState {
             return vec![TopAction::Quit];
         }
         self.message = None;
+        self.drag = None;
         match self.mode.clone() {
             TopMode::Filter => self.edit_filter(pressed),
             TopMode::Reply { target, .. } => self.edit_reply(pressed, target),
-            TopMode::Confirm(consent) => {
-                self.mode = TopMode::List;
-                self.pane_text = PaneText::default();
-                match pressed.code {
-                    TopKeyCode::Char('y') if !pressed.ctrl && !pressed.alt => {
-                        vec![TopAction::Consent(consent)]
-                    }
-                    _ => {
-                        self.message = Some("Nothing was done.".to_owned());
-                        vec![TopAction::LoadPane]
-                    }
-                }
-            }
+            TopMode::Search => self.edit_query(pressed),
+            TopMode::Confirm(consent) => self.answer_consent(consent, pressed),
             TopMode::Help => {
-                self.mode = TopMode::List;
+                if !self.scroll_help(pressed) {
+                    self.mode = TopMode::List;
+                    self.help_scroll = 0;
+                }
                 Vec::new()
             }
             TopMode::List | TopMode::Typing { .. } => match self.keys.command_of(pressed) {
                 Some(command) => self.run_command(command, now),
+                // On the wire Alt-x is Escape and x: two quick keys cannot be told from one. A person
+                // who bound no such key meant the two.
+                None if pressed.alt && matches!(pressed.code, TopKeyCode::Char(_)) => {
+                    let mut actions = self.apply_key(TopKey::plain(TopKeyCode::Escape), now);
+                    actions.extend(self.apply_key(TopKey { alt: false, ..pressed }, now));
+                    actions
+                }
                 None => {
                     let name = pressed.name();
                     self.message = Some(format!("{name} does nothing here; ? lists the keys."));
                     Vec::new()
                 }
             },
-        }
-    }
-
-    fn edit_filter(&mut self, pressed: TopKey) -> Vec<TopAction> {
-        match pressed.code {
-            TopKeyCode::Enter => self.mode = TopMode::List,
-            TopKeyCode::Escape => {
-                self.mode = TopMode::List;
-                self.filter = TextDraft::default();
-            }
-            _ => self.filter.edit(pressed),
-        }
-        self.filter_error = FilterWords::parse(self.filter.text(), Time::from_millis(0))
-            .err()
-            .map(|error| (error.reason().to_owned(), error.place()));
-        vec![TopAction::Rebuild]
-    }
-
-    fn edit_reply(&mut self, pressed: TopKey, target: SessionName) -> Vec<TopAction> {
-        let draft = self.drafts.entry(target.clone()).or_default();
-        match (pressed.code, pressed.alt) {
-            (TopKeyCode::Enter, true) => draft.insert("\n"),
-            (TopKeyCode::Enter, false) if draft.text().trim().is_empty() => {}
-            (TopKeyCode::Enter, false) => {
-                let text = draft.text().to_owned();
-                self.mode = TopMode::List;
-                self.message = Some("Sending…".to_owned());
-                return vec![TopAction::Deliver { target, text }];
-            }
-            (TopKeyCode::Escape, _) => {
-                if draft.is_empty() {
-                    self.drafts.remove(&target);
-                }
-                self.mode = TopMode::List;
-            }
-            _ => draft.edit(pressed),
-        }
-        Vec::new()
-    }
-
-    fn paste_text(&mut self, text: &str) -> Vec<TopAction> {
-        match &self.mode {
-            TopMode::Filter => {
-                self.filter.insert(&text.replace(['\n', '\r'], " "));
-                vec![TopAction::Rebuild]
-            }
-            TopMode::Reply { target, .. } => {
-                self.drafts.entry(target.clone()).or_default().insert(text);
-                Vec::new()
-            }
-            _ => Vec::new(),
         }
     }
 
@@ -452,7 +445,7 @@ impl TopState {
         self.select(places[next as usize].clone(), now)
     }
 
-    /// The next session that needs somebody; `backwards` the one before.
+    /// The next session that needs a person; `backwards` the one before.
     pub(super) fn select_needing(&mut self, backwards: bool, now: Time) -> Vec<TopAction> {
         let needing: Vec<SessionName> = self
             .rows

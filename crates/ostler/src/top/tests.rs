@@ -214,6 +214,11 @@ fn row_07_every_size_has_its_picture_and_none_panics() {
     let ascii = TopPalette { has_colour: false, is_ascii: true };
     let page = text_of(&draw(&state_of(80, 24, some_rows()), ascii));
     assert!(page.is_ascii(), "{page}");
+    let mut foreign = state_of(80, 24, some_rows());
+    foreign.rows[0].doing = "日本 ┌─┐ café 🦀".to_owned();
+    foreign.pane_text = PaneText::of_page("│ ❯ 1. Yes │ 漢字");
+    let page = text_of(&draw(&foreign, ascii));
+    assert!(page.is_ascii() && page.contains("| > 1. Yes | ??"), "{page}");
     insta::assert_snapshot!("top_80x24_ascii", page);
     let coloured = TopPalette { has_colour: true, is_ascii: false };
     for columns in [0, 1, 2, 5, 20, 59, 60, 99, 100, 300] {
@@ -242,6 +247,16 @@ fn row_11_what_is_typed_goes_to_the_terminal_and_nowhere_else() {
 }
 
 #[test]
+fn escape_and_a_key_that_arrive_together_are_both_heard() {
+    let mut state = state_of(120, 40, some_rows());
+    press(&mut state, b"/docs\r", NOW);
+    // A loaded machine reads them at once; `/` lost, `q` would end the dashboard.
+    let heard = press(&mut state, b"\x1b/quiet", NOW);
+    assert!(!heard.contains(&TopAction::Quit), "{heard:?}");
+    assert_eq!(state.filter.text(), "quiet");
+}
+
+#[test]
 fn row_12_a_reply_belongs_to_the_session_it_was_begun_for() {
     let mut state = state_of(120, 40, some_rows());
     let parser = SessionName::new("claude-code", "parser-rewrite");
@@ -254,7 +269,11 @@ fn row_12_a_reply_belongs_to_the_session_it_was_begun_for() {
     assert_ne!(selected(&state), "parser-rewrite");
     let sent = press(&mut state, b", please\r", NOW);
     let text = "go on, please".to_owned();
-    assert_eq!(sent, [TopAction::Deliver { target: parser.clone(), text: text.clone() }]);
+    assert!(
+        matches!(&sent[..], [TopAction::Deliver { target, text: sent, .. }]
+            if *target == parser && *sent == text),
+        "{sent:?}"
+    );
     assert_eq!(state.drafts[&parser].text(), text, "kept until there is a receipt");
 }
 
@@ -292,6 +311,77 @@ fn row_14_only_y_consents_and_only_to_what_was_shown() {
 }
 
 #[test]
+fn row_14_what_is_consented_to_is_shown_until_it_is_answered() {
+    let mut state = state_of(120, 40, some_rows());
+    state.filter.insert("session");
+    let consent = TopConsent::CleanUp { plan: "p1".to_owned() };
+    let page: String = (0..100).map(|n| format!("thing {n} goes\n")).collect();
+    state.show_plan(PaneText::of_page(&page), TopMode::Confirm(consent.clone()));
+    // A preview that could not be joined, a talk that was read, rows that change: each has a place of its own.
+    state.pane_text = PaneText::of_sentence("This is the terminal that you look at.");
+    state.pane = PaneKind::Talk;
+    state.apply_rows(some_rows(), NOW);
+    let shown = text_of(&draw(&state, PLAIN));
+    assert!(shown.contains("thing 0 goes") && !shown.contains("This is the terminal"), "{shown}");
+    assert!(shown.contains("─ clean up ─") && !shown.contains("talk ·"), "{shown}");
+    assert!(shown.trim_end().ends_with("any other key does nothing"), "over the filter: {shown}");
+    // All of it can be read before it is answered, and the list does not move meanwhile.
+    let before = selected(&state);
+    assert!(press(&mut state, b"G", NOW).is_empty());
+    press(&mut state, b"\x1b[<65;10;5M", NOW);
+    assert!(text_of(&draw(&state, PLAIN)).contains("thing 99 goes"));
+    assert_eq!(selected(&state), before);
+    assert_eq!(press(&mut state, b"y", NOW), [TopAction::Consent(consent)]);
+}
+
+#[test]
+fn modes_are_named_below_whatever_is_filtered_and_seen_at_60x15() {
+    let parser = SessionName::new("claude-code", "parser-rewrite");
+    for (columns, rows) in [(60, 15), (120, 40)] {
+        let mut state = state_of(columns, rows, some_rows());
+        press(&mut state, b"/parser\r", NOW);
+        state.select(TopSelection::Session(parser.clone()), NOW);
+        press(&mut state, b"rgo on", NOW);
+        let shown = text_of(&draw(&state, PLAIN));
+        assert!(shown.contains("Enter sends") && shown.contains("go on"), "{shown}");
+        press(&mut state, b"\x1b", NOW);
+        let shown = text_of(&draw(&state, PLAIN));
+        assert!(shown.contains("/parser") && !shown.contains("Enter sends"), "{shown}");
+    }
+}
+
+#[test]
+fn row_13_enter_twice_sends_one_reply() {
+    let mut state = state_of(120, 40, some_rows());
+    let parser = SessionName::new("claude-code", "parser-rewrite");
+    state.select(TopSelection::Session(parser), NOW);
+    assert_eq!(press(&mut state, b"rgo on\r", NOW).len(), 1);
+    // The draft stays until there is a receipt, so that Enter may be pressed again.
+    assert_eq!(press(&mut state, b"r\r", NOW), []);
+    assert_eq!(state.message.as_deref(), Some("It is on its way already."));
+    assert_eq!(press(&mut state, b"r!\r", NOW).len(), 1, "another text is another prompt");
+}
+
+#[test]
+fn a_paste_is_whole_or_refused_wherever_it_goes() {
+    let mut state = state_of(120, 40, some_rows());
+    let parser = SessionName::new("claude-code", "parser-rewrite");
+    state.select(TopSelection::Session(parser.clone()), NOW);
+    press(&mut state, b"r", NOW);
+    let long = "x".repeat(super::draft::MAX_DRAFT_BYTES - 1);
+    state.apply_input(TopInput::Paste(long.clone()), NOW);
+    state.apply_input(TopInput::Paste("ab".to_owned()), NOW);
+    assert_eq!(state.drafts[&parser].text().len(), long.len(), "half of it would be another text");
+    assert!(state.message.as_deref().unwrap().contains("nothing of it was pasted"));
+    let shown = text_of(&draw(&state, PLAIN));
+    assert!(shown.contains("nothing of it was pasted"), "{shown}");
+    state.mode = TopMode::List;
+    press(&mut state, b"/", NOW);
+    state.apply_input(TopInput::Paste("is:zombie".to_owned()), NOW);
+    assert!(state.filter_error.is_some(), "as if it was typed");
+}
+
+#[test]
 fn row_17_a_filter_that_is_wrong_is_marked_where_it_is() {
     let mut state = state_of(120, 40, some_rows());
     assert_eq!(press(&mut state, b"/parser", NOW).len(), 6, "as it is typed");
@@ -325,6 +415,36 @@ fn row_18_a_click_selects_a_second_one_opens_and_the_wheel_scrolls() {
 }
 
 #[test]
+fn row_18_a_drag_in_the_preview_marks_and_copies_what_is_drawn() {
+    let mut state = state_of(120, 40, some_rows());
+    state.pane_text = PaneText::of_page("agent\n  It happens twice: 漢字 in two columns");
+    let inside = super::layout::preview_inside(&state.layout()).unwrap();
+    let at = |x: u16, y: u16| (inside.x + x + 1, inside.y + y + 1);
+    let mouse = |button: u8, (x, y): (u16, u16), end: char| {
+        format!("\x1b[<{button};{x};{y}{end}").into_bytes()
+    };
+    press(&mut state, &mouse(0, at(1, 0), 'M'), NOW);
+    press(&mut state, &mouse(32, at(25, 1), 'M'), NOW);
+    let drawn = draw(&state, PLAIN);
+    let marked = drawn.content().iter().filter(|cell| cell.modifier.contains(Modifier::REVERSED));
+    assert!(
+        marked.count() > usize::from(inside.width),
+        "the rest of a line and a part of the next"
+    );
+    let actions = press(&mut state, &mouse(0, at(25, 1), 'm'), NOW);
+    let [TopAction::CopyDrawn(drag)] = &actions[..] else { panic!("{actions:?}") };
+    assert_eq!(drag.text_in(&drawn), "agent\n   It happens twice: 漢字");
+    // However far it goes, nothing of the list is taken; a click alone copies nothing.
+    press(&mut state, &mouse(0, at(4, 1), 'M'), NOW);
+    press(&mut state, &mouse(32, (1, 1), 'M'), NOW);
+    let actions = press(&mut state, &mouse(0, (1, 1), 'm'), NOW);
+    let [TopAction::CopyDrawn(drag)] = &actions[..] else { panic!("{actions:?}") };
+    assert_eq!(drag.text_in(&draw(&state, PLAIN)), " agent\n   It");
+    press(&mut state, &mouse(0, at(4, 1), 'M'), NOW);
+    assert_eq!(press(&mut state, &mouse(0, at(4, 1), 'm'), NOW), []);
+}
+
+#[test]
 fn row_25_nothing_that_a_title_holds_reaches_the_terminal() {
     let hostile = [
         "\u{1b}]0;owned\u{7}\u{1b}[2J\u{1b}c",
@@ -354,6 +474,29 @@ fn row_25_nothing_that_a_title_holds_reaches_the_terminal() {
         for cell in buffer.content() {
             assert!(!cell.symbol().chars().any(bad), "{:?}", cell.symbol());
         }
+    }
+}
+
+#[test]
+fn row_29_every_key_is_in_the_help_at_every_size() {
+    for (columns, rows) in [(60, 15), (80, 24), (120, 40), (200, 50)] {
+        let mut state = state_of(columns, rows, some_rows());
+        press(&mut state, b"?", NOW);
+        let mut shown = text_of(&draw(&state, PLAIN));
+        for _ in 0..10 {
+            press(&mut state, b"j", NOW);
+            if state.mode != TopMode::Help {
+                break;
+            }
+            shown.push_str(&text_of(&draw(&state, PLAIN)));
+        }
+        for binding in super::keys::KEY_TABLE {
+            let words: String = binding.does.chars().take(16).collect();
+            assert!(shown.contains(&words), "{columns}x{rows}: {words}: {shown}");
+            assert!(shown.contains(binding.keys[0]), "{columns}x{rows}: {}", binding.name);
+        }
+        press(&mut state, b"x", NOW);
+        assert_eq!(state.mode, TopMode::List);
     }
 }
 

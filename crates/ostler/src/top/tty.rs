@@ -1,11 +1,12 @@
 //! The terminal that is drawn on: only cells that changed, one write for each frame, and never a wait.
 //!
 //! A terminal that does not read gets no further frame until the last one is through; what happened
-//! meanwhile is in the next. Whatever happens, it is given back as it was.
+//! meanwhile is in the next. In every case it is given back as it was.
 
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -53,7 +54,7 @@ impl TtyOutput {
         Ok(tty)
     }
 
-    /// Takes the screen (again): after it was given to somebody else.
+    /// Takes the screen (again): after it was given to another program.
     pub(crate) fn take_screen(&mut self, mouse: bool) -> io::Result<()> {
         self.raw = Some(sys::terminal::RawMode::enter()?);
         IS_ENTERED.store(true, Ordering::Relaxed);
@@ -85,7 +86,7 @@ impl TtyOutput {
         self.write_control(if on { MOUSE_ON } else { MOUSE_OFF });
     }
 
-    /// Puts text on the clipboard of whoever sits there (OSC 52).
+    /// Puts text on the clipboard of the person's terminal (OSC 52).
     pub(crate) fn copy_text(&mut self, text: &str) {
         use base64::Engine;
         let encoded = base64::engine::general_purpose::STANDARD.encode(text);
@@ -101,6 +102,16 @@ impl TtyOutput {
     pub(crate) fn forget_shown(&mut self) {
         self.shown = Buffer::empty(Rect::default());
         self.pending.extend_from_slice(b"\x1b[0m\x1b[2J");
+    }
+
+    /// What is shown.
+    pub(crate) fn shown(&self) -> &Buffer {
+        &self.shown
+    }
+
+    /// What to poll for writing, while the terminal does not read.
+    pub(crate) fn stalled_descriptor(&self) -> Option<BorrowedFd<'_>> {
+        (!self.pending.is_empty()).then(|| self.out.as_fd())
     }
 
     /// Whether a frame can be taken.
@@ -230,7 +241,7 @@ pub(crate) fn restore_before_panics() {
     let told = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         if IS_ENTERED.swap(false, Ordering::Relaxed) {
-            // There is nobody to tell that the terminal is gone.
+            // There is no one to tell that the terminal is gone.
             let _ = io::stdout().write_all(leaving_bytes().as_bytes());
             let _ = io::stdout().flush();
         }

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use flows::control::deliveries::ControlLedger;
-use flows::control::prompt::{PromptRequest, deliver_prompt};
+use flows::control::prompt::{PromptError, PromptRequest, deliver_prompt};
 use flows::gc;
 use flows::live::LiveSource;
 use flows::observe::{Observation, ObserveScope};
@@ -17,13 +17,15 @@ use flows::stop::{SessionGlance, StopOptions, StopPlan, plan_stop};
 use flows::terminal::TerminalHome;
 use flows::work::carry_out_work;
 use flows::writer::{AskLimits, GcConsent, GcRequest, Work, WorkDone};
-use model::control::delivery::delivery_failure;
+use model::control::delivery::{DeliveryRecord, delivery_failure};
+use model::control::wire::{ProcessEnding, StoppedProcess, StoppedSession};
 use model::rules::judge::proven_owners;
 use model::session::SessionName;
 use model::status::Activity;
 use model::wire::{GcResult, ItemFate};
 
-use super::pane::PaneText;
+use super::pane::{PaneKind, PaneText};
+use super::replies::ReplyOutcome;
 use super::state::{TopConsent, TopMode};
 use crate::error::{self, Error};
 use crate::render::text;
@@ -61,14 +63,31 @@ pub(crate) enum KeptPlan {
 /// What a thread has to say.
 #[derive(Debug)]
 pub(crate) enum WorkOutcome {
-    /// What was said in a session.
-    Talk { name: SessionName, text: PaneText },
+    /// What a pane shows of a session.
+    Text {
+        pane: PaneKind,
+        name: SessionName,
+        text: PaneText,
+    },
+    /// What the search of that number found so far.
+    Found {
+        number: u64,
+        text: PaneText,
+    },
     /// A plan to show, and to keep until a `y`.
-    Plan { text: PaneText, mode: TopMode, plan: KeptPlan },
-    /// A sentence.
+    Plan {
+        text: PaneText,
+        mode: TopMode,
+        plan: KeptPlan,
+    },
     Said(String),
-    /// A prompt arrived, with its receipt.
-    Delivered { target: SessionName, text: String, receipt: String },
+    /// What became of a prompt: its receipt, in words.
+    Delivered {
+        target: SessionName,
+        text: String,
+        receipt: String,
+        outcome: ReplyOutcome,
+    },
 }
 
 /// Threads that work, and what they found.
@@ -96,13 +115,27 @@ impl TopWorkers {
 
     /// Begins something that may take a while.
     pub(crate) fn begin(&self, work: impl FnOnce() -> WorkOutcome + Send + 'static) {
+        self.begin_telling(move |tell| {
+            tell(work());
+        });
+    }
+
+    /// Begins something that tells more than once; `false` says that nobody listens any more.
+    pub(crate) fn begin_telling(
+        &self,
+        work: impl FnOnce(&dyn Fn(WorkOutcome) -> bool) + Send + 'static,
+    ) {
         let sender = self.sender.clone();
-        let Ok(mut ring) = self.ring.try_clone() else { return };
+        let Ok(ring) = self.ring.try_clone() else { return };
         std::thread::spawn(move || {
-            // Nobody listens any more when the dashboard is closed.
-            if sender.send(work()).is_ok() {
-                let _ = ring.write(&[1]);
-            }
+            work(&|outcome| {
+                let is_heard = sender.send(outcome).is_ok();
+                if is_heard {
+                    // A full pipe has rung already.
+                    let _ = (&ring).write(&[1]);
+                }
+                is_heard
+            });
         });
     }
 
@@ -126,21 +159,53 @@ fn said(result: Result<String, Error>) -> WorkOutcome {
     WorkOutcome::Said(result.unwrap_or_else(|error| describe_error(&error)))
 }
 
+/// What became of a reply, and its receipt in words.
+fn describe_delivery(delivery: DeliveryRecord) -> (ReplyOutcome, String) {
+    if delivery_failure(delivery.state, None).is_none() {
+        let after = delivery.accepted_ms.unwrap_or_default();
+        let words = format!("{} by {} after {after} ms", delivery.state.as_str(), delivery.agent);
+        return (ReplyOutcome::Arrived, words);
+    }
+    let outcome = match delivery.state.may_be_proven_later() {
+        true => ReplyOutcome::InDoubt,
+        false => ReplyOutcome::NotSent,
+    };
+    (outcome, describe_error(&Error::NotDelivered(Box::new(delivery))))
+}
+
+/// What became of a stop, in a sentence that claims nothing that others did.
+pub(super) fn describe_stop(stopped: &StoppedSession, target: &SessionName) -> String {
+    let gone = |told: &&StoppedProcess| told.how == ProcessEnding::AlreadyGone;
+    let gone = stopped.processes.iter().filter(gone).count();
+    let held = if stopped.respawned { " It is held again by a new process." } else { "" };
+    match stopped.left.len() {
+        0 if stopped.was_gone_already() => {
+            format!("{target} was gone already: nothing was signalled.{held}")
+        }
+        0 if gone > 0 => {
+            let all = stopped.processes.len();
+            format!("Stopped {target}; {gone} of its {all} processes were gone already.{held}")
+        }
+        0 => format!("Stopped {target}.{held}"),
+        left => format!("{left} of its processes did not end."),
+    }
+}
+
 impl TopPlace {
-    fn observe_all(&self) -> Observation {
+    pub(super) fn observe_all(&self) -> Observation {
         let source = LiveSource { scope: ObserveScope::All, ..self.source.clone() };
         source.observe_on(&self.source.machine.next_turn())
     }
 
     /// Sends a prompt to the session it was written for.
-    pub(crate) fn deliver(&self, target: SessionName, text: String) -> WorkOutcome {
+    pub(crate) fn deliver(&self, target: SessionName, text: String, key: String) -> WorkOutcome {
         let request = PromptRequest {
             target: target.clone(),
             text: text.clone(),
             into_working: false,
             is_command: false,
             over_person: false,
-            key: None,
+            key: Some(key),
             wait_idle: false,
             path: crate::env::lookup_variable("PATH").unwrap_or_default(),
             idle_timeout: REPLY_IDLE_TIMEOUT,
@@ -149,17 +214,18 @@ impl TopPlace {
         let mut observe = || Ok(self.observe_all());
         let mut ledger = ControlLedger::new(&self.source.machine.next_turn());
         let delivered = deliver_prompt(&self.terminals, &request, &mut ledger, &mut observe);
-        let delivery = match delivered {
-            Ok(delivery) => delivery,
-            Err(error) => return WorkOutcome::Said(describe_error(&Error::from(error))),
+        let (outcome, receipt) = match delivered {
+            Ok(delivery) => describe_delivery(delivery),
+            Err(error) => {
+                let outcome = match &error {
+                    // The host may have pressed Enter before it went.
+                    PromptError::Terminal(_) | PromptError::Unfinished(..) => ReplyOutcome::InDoubt,
+                    _ => ReplyOutcome::NotSent,
+                };
+                (outcome, describe_error(&Error::from(error)))
+            }
         };
-        if delivery_failure(delivery.state, None).is_some() {
-            let error = Error::NotDelivered(Box::new(delivery));
-            return WorkOutcome::Said(describe_error(&error));
-        }
-        let after = delivery.accepted_ms.unwrap_or_default();
-        let receipt = format!("{} by {} after {after} ms", delivery.state.as_str(), target.agent);
-        WorkOutcome::Delivered { target, text, receipt }
+        WorkOutcome::Delivered { target, text, receipt, outcome }
     }
 
     /// What would be signalled to stop a session's agent.
@@ -198,13 +264,8 @@ impl TopPlace {
     pub(crate) fn carry_out_stop(&self, plan: StopPlan, target: &SessionName) -> WorkOutcome {
         let options = StopOptions { grace: STOP_GRACE, now: false, turn_only: false };
         let look_again = || self.glance_at(target);
-        said(plan.carry_out(&options, &self.terminals, &look_again).map_err(Error::from).map(
-            |stopped| match (stopped.left.len(), stopped.respawned) {
-                (0, false) => format!("Stopped {target}."),
-                (0, true) => format!("Stopped {target}, and it is held again by a new process."),
-                (left, _) => format!("{left} of its processes did not end."),
-            },
-        ))
+        let stopped = plan.carry_out(&options, &self.terminals, &look_again);
+        said(stopped.map_err(Error::from).map(|stopped| describe_stop(&stopped, target)))
     }
 
     fn glance_at(&self, name: &SessionName) -> Option<SessionGlance> {

@@ -41,12 +41,15 @@ fn list_assets() -> Vec<(&'static str, &'static str, &'static [u8])> {
         "disk.js",
         "dom.js",
         "overview.js",
+        "play.js",
+        "screen.js",
         "search.js",
         "session.js",
         "socket.js",
         "talk.js",
         "terminal.js",
         "usage.js",
+        "views.js",
         "words.js",
     );
     assets
@@ -54,7 +57,7 @@ fn list_assets() -> Vec<(&'static str, &'static str, &'static [u8])> {
 
 const SHELL: &str = include_str!("../../web/index.html");
 
-/// Paths of the page, beside `/`; whoever asks for one gets the same document, which reads nothing.
+/// Paths of the page, beside `/`; each gives the same document, which reads nothing.
 const PAGES: [&str; 5] = ["/search", "/usage", "/disk", "/clean", "/access"];
 
 /// The files as they are served.

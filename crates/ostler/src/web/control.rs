@@ -61,6 +61,8 @@ pub(crate) enum WebControlError {
     NotRunning,
     #[error("`ostler web` does not answer: {0}")]
     Broken(#[from] io::Error),
+    #[error("the `ostler web` that runs is of another release, which does not understand this")]
+    OtherRelease,
 }
 
 /// The lock of the one server of a home; an error that is `WouldBlock` if another has it.
@@ -86,7 +88,7 @@ pub(super) struct ControlServer {
 }
 
 impl ControlServer {
-    /// Listens. Whoever calls this holds the lock.
+    /// Listens. The caller holds the lock.
     pub(super) fn listen(dirs: &Dirs) -> io::Result<Self> {
         let [best, other] = socket_paths(dirs)?;
         let listened = sys::socket::listen_private(&best).map(|listener| (listener, best));
@@ -198,16 +200,17 @@ pub(crate) fn ask_web(dirs: &Dirs, order: &WebOrder) -> Result<WebAnswer, WebCon
     };
     let stream = paths.iter().find_map(|path| sys::socket::connect_private(path).ok());
     let stream = stream.ok_or(WebControlError::NotRunning)?;
-    Ok(exchange_lines(&stream, order)?)
+    exchange_lines(&stream, order)
 }
 
-fn exchange_lines(mut stream: &UnixStream, order: &WebOrder) -> io::Result<WebAnswer> {
+fn exchange_lines(mut stream: &UnixStream, order: &WebOrder) -> Result<WebAnswer, WebControlError> {
     stream.set_read_timeout(Some(CONTROL_TIMEOUT))?;
     stream.set_write_timeout(Some(CONTROL_TIMEOUT))?;
-    let mut line = serde_json::to_vec(order)?;
+    let mut line = serde_json::to_vec(order).map_err(io::Error::from)?;
     line.push(b'\n');
     stream.write_all(&line)?;
     let mut answer = String::new();
     BufReader::new(stream).read_line(&mut answer)?;
-    Ok(serde_json::from_str(&answer)?)
+    // One that does not understand an order says nothing; one that says more than this knows is newer.
+    serde_json::from_str(&answer).map_err(|_| WebControlError::OtherRelease)
 }

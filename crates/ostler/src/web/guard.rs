@@ -19,7 +19,7 @@ const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src '
     font-src 'self'; img-src 'self' blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; \
     frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
 
-/// What every answer says, whatever it is.
+/// What every answer says, of any kind.
 const HEADERS: [(HeaderName, &str); 6] = [
     (HeaderName::from_static("content-security-policy"), CONTENT_POLICY),
     (HeaderName::from_static("x-content-type-options"), "nosniff"),

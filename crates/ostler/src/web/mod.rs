@@ -13,6 +13,8 @@ mod server;
 mod sessions;
 mod sign_in;
 mod socket;
+#[cfg(test)]
+mod stream_tests;
 mod terminal_channel;
 mod terminals;
 
@@ -45,7 +47,7 @@ pub(crate) struct WebSetup {
     pub(crate) port: u16,
     /// Names of a TLS proxy on this machine.
     pub(crate) hosts: Vec<String>,
-    /// What whoever signs in may do.
+    /// The rights of a new sign-in.
     pub(crate) allowed: ApiRight,
     pub(crate) runner: CommandRunner,
     pub(crate) terminals: TerminalHome,

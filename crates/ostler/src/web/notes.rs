@@ -1,7 +1,7 @@
 //! Audit events: who watched, took a keyboard, typed or changed something from a page.
 //!
 //! They are written by a thread of their own, as any command writes: through the daemon, else as the
-//! writer. Nobody who looks or types waits for that.
+//! writer. Viewers and typists do not wait for that.
 
 use std::collections::HashSet;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};

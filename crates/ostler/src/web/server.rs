@@ -29,7 +29,7 @@ use crate::api::{
     document_reply, json_reply, match_route, reply_failure,
 };
 
-/// How many connections are served at once; beyond that, whoever has not asked for anything goes.
+/// How many connections are served at once; beyond that, a connection without a request goes.
 const MOST_CONNECTIONS: usize = 256;
 /// How long a client may take for the head of a request, and be silent between two.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -68,12 +68,12 @@ pub(super) fn serve_all(
         .await
         .map_err(std::io::Error::other)
     });
-    // Nobody waits for commands that are still at work: they are cancelled like those of a closed pipe.
+    // Commands that are still at work: they are cancelled like those of a closed pipe.
     runtime.shutdown_background();
     served
 }
 
-/// Somebody who is connected.
+/// A connected client.
 struct Guest {
     task: JoinHandle<()>,
     has_asked: Arc<AtomicBool>,
@@ -161,7 +161,7 @@ async fn route_request(
     if signs_in && let Ok(found) = found {
         return answer_anybody(state, &found, request).await;
     }
-    // Whoever has no token is not told which routes there are.
+    // A client without a token is not told which routes there are.
     let tab = state.sign_ins().check_token(bearer_token(request.headers()), Instant::now())?;
     let found = found.map_err(|_| ApiFailure::not_found())?;
     check_right(&tab, found.route.right)?;

@@ -32,7 +32,7 @@ impl SessionHub {
         Self { source, latest: watch::Sender::new(None), is_started: Mutex::new(false) }
     }
 
-    /// What is known now, and word of whatever comes.
+    /// What is known now, and changes as they come.
     pub(super) fn subscribe(
         self: &Arc<Self>,
     ) -> std::io::Result<watch::Receiver<Option<Arc<LiveUpdate>>>> {

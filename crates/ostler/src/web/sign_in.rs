@@ -40,7 +40,7 @@ pub(super) struct SignedTab {
     pub(super) right: ApiRight,
     pub(super) since: Time,
     pub(super) last_used: Time,
-    /// Until when it stays signed in, whatever becomes of this process.
+    /// Until when it stays signed in, even beyond this process.
     pub(super) kept_until: Option<Time>,
     hash: SecretHash,
 }
@@ -213,7 +213,7 @@ impl SignIns {
         right: ApiRight,
         now: Instant,
     ) -> std::io::Result<String> {
-        // Letters and digits that nobody confuses; 32 of them, so that a byte's low bits choose fairly.
+        // Letters and digits that are not confused; 32 of them, so that a byte's low bits choose fairly.
         const LETTERS: &[u8; 32] = b"ABCDEFGHJKLMNPQRSTUVWXYZ23456789";
         let random: [u8; 8] = sys::random::random_bytes()?;
         let code: String =
@@ -255,7 +255,7 @@ fn hash_secret(secret: &str) -> SecretHash {
     Sha256::digest(secret.as_bytes()).into()
 }
 
-/// Compares every byte, whatever the first ones say.
+/// Compares every byte, even after a difference (constant time).
 fn is_same(one: &SecretHash, other: &SecretHash) -> bool {
     one.iter().zip(other).fold(0, |differs, (one, other)| differs | (one ^ other)) == 0
 }
@@ -308,7 +308,7 @@ mod tests {
         let guesses: Vec<_> = guesses.collect();
         assert_eq!(guesses.first(), Some(&"UNAUTHORIZED"));
         assert_eq!(guesses.last(), Some(&"TOO_MANY"));
-        // The wrong ones of others lock nobody out.
+        // The wrong ones of others lock no other client out.
         let (token, _) = signed_in(&mut sign_ins, after);
         sign_ins.check_token(Some(&token), after).unwrap();
     }

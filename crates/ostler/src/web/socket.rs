@@ -466,7 +466,7 @@ pub(super) enum Typed {
     Paste(String),
 }
 
-/// An answer of its own, or whatever has changed.
+/// An answer of its own, or what has changed.
 pub(super) type ChannelResult = Result<Option<Value>, ApiFailure>;
 
 #[cfg(test)]

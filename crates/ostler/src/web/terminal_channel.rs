@@ -101,6 +101,16 @@ impl TerminalChannel {
         let wanted = id.clone();
         let feed = tokio::task::spawn_blocking(move || hub.watch_terminal(&wanted)).await;
         let feed = feed.map_err(|_| no_host())?.map_err(|fault| host_failure(&fault))?;
+        Ok(Self::of_feed(feed, id, ch, wake))
+    }
+
+    /// Watches a feed; `wake` is told of each change.
+    pub(super) fn of_feed(
+        feed: Arc<TerminalFeed>,
+        id: String,
+        ch: u32,
+        wake: mpsc::Sender<u32>,
+    ) -> Self {
         let mut changes = feed.changes();
         let forward = tokio::spawn(async move {
             while changes.changed().await.is_ok() {
@@ -109,7 +119,7 @@ impl TerminalChannel {
                 }
             }
         });
-        Ok(Self {
+        Self {
             ch,
             id,
             feed,
@@ -121,7 +131,7 @@ impl TerminalChannel {
             writer: None,
             has_typed: false,
             forward,
-        })
+        }
     }
 
     /// The page has shown a frame.
@@ -260,7 +270,7 @@ impl TerminalChannel {
         Ok(bytes)
     }
 
-    /// Takes the keyboard, from whoever has it.
+    /// Takes the keyboard, from its holder.
     pub(super) async fn take_keyboard(
         &mut self,
         hub: Arc<TerminalHub>,
@@ -303,11 +313,12 @@ impl TerminalChannel {
     }
 }
 
-/// What the page is told of the mouse: nothing, buttons, dragging too, every move.
+/// What the page is told of the mouse: nothing, presses, releases too, dragging too, every move.
 const fn mouse_word(tracking: MouseTracking) -> &'static str {
     match tracking {
         MouseTracking::Off => "off",
-        MouseTracking::Press | MouseTracking::Click => "click",
+        MouseTracking::Press => "press",
+        MouseTracking::Click => "click",
         MouseTracking::Drag => "drag",
         MouseTracking::Motion => "motion",
     }

@@ -1,6 +1,6 @@
 //! Terminals that pages watch: one read-only viewer and one screen for all who watch the same one.
 //!
-//! A viewer of a host is cheap for the host and never resizes, types or takes the keyboard. Whoever
+//! A viewer of a host is cheap for the host and never resizes, types or takes the keyboard. A page that
 //! types has a connection of its own (`TerminalWriter`), so that the host knows one writer from another.
 
 use std::collections::HashMap;
@@ -37,7 +37,7 @@ impl TerminalHub {
         Self { home, feeds: Mutex::new(HashMap::new()) }
     }
 
-    /// Watches a terminal, together with whoever watches it already. Blocks until its host answers.
+    /// Watches a terminal, shared with its other watchers. Blocks until its host answers.
     pub(super) fn watch_terminal(&self, id: &str) -> Result<Arc<TerminalFeed>, HostFault> {
         let mut feeds = self.feeds.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(feed) = feeds.get(id).and_then(Weak::upgrade).filter(|feed| !feed.is_over()) {
@@ -104,6 +104,19 @@ impl TerminalFeed {
         Ok(feed)
     }
 
+    /// A feed that a test writes into.
+    #[cfg(test)]
+    pub(super) fn without_host(size: ScreenSize) -> std::io::Result<Arc<Self>> {
+        let (stream, _) = UnixStream::pair()?;
+        let shown = ShownTerminal {
+            screen: Screen::new(size, ScreenLimits { scrollback_lines: 0 }),
+            keyboard: Keyboard::Free,
+            over: None,
+        };
+        let (shown, changed) = (Mutex::new(shown), watch::Sender::new(0));
+        Ok(Arc::new(Self { shown, changed, stream }))
+    }
+
     pub(super) fn lock(&self) -> MutexGuard<'_, ShownTerminal> {
         self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -129,7 +142,7 @@ impl Drop for TerminalFeed {
     }
 }
 
-/// Reads what the host sends until nobody watches any more, or the host is gone.
+/// Reads what the host sends until its last watcher leaves, or the host is gone.
 fn read_terminal(mut reader: UnixStream, mut input: Vec<u8>, feed: &Weak<TerminalFeed>) {
     let mut buffer = vec![0; 64 << 10];
     loop {

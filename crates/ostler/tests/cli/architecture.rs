@@ -56,6 +56,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "ostler-host",
             "ostler-access",
             "ostler-flows",
+            "ostler-net",
         ],
     ),
     // Lays the same siege as the suite, for longer.
@@ -98,6 +99,8 @@ fn nothing_of_the_network_helper_is_in_ostler() {
             }
         }
     }
+    // So what `cargo xtask install` builds without `--net` is what it built before there was a helper:
+    // the same size, the same time, the same cost of a hook.
     assert!(seen.contains("ostler-flows"));
     for banned in ["ostler-net", "async-nats", "rustls", "tokio-rustls", "rcgen", "nkeys"] {
         assert!(!seen.contains(banned), "ostler uses {banned}");
@@ -129,6 +132,70 @@ fn files_that_the_architecture_page_names_exist() {
     }
 }
 
+/// One line of a walk: how deep it is, its file, its function.
+fn parse_hop(line: &str) -> (usize, &str, &str) {
+    let (file, function) = line.trim().split_once(' ').unwrap();
+    (line.len() - line.trim_start().len(), file, function)
+}
+
+/// Whether a text calls a function, or declares it as what runs a command.
+fn calls(text: &str, function: &str) -> bool {
+    text.match_indices(function).any(|(at, _)| {
+        let (before, after) = (&text[..at], &text[at + function.len()..]);
+        let is_whole = !before.ends_with(is_word);
+        is_whole && after.starts_with(['(', ':']) && !before.ends_with("fn ")
+    })
+}
+
+/// A crate may call itself and what `ALLOWED` says.
+fn is_downward(from: &str, to: &str) -> bool {
+    let package = |file: &str| match file.split('/').nth(1).unwrap() {
+        "ostler" => "ostler".to_owned(),
+        name => format!("ostler-{name}"),
+    };
+    let (from, to) = (package(from), package(to));
+    let allowed = ALLOWED.iter().find(|(name, _)| *name == from);
+    from == to || allowed.is_some_and(|(_, may)| may.contains(&to.as_str()))
+}
+
+#[test]
+fn the_four_walks_are_true() {
+    const MOST_HOPS: usize = 20;
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let read = |file: &str| {
+        std::fs::read_to_string(root.join(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
+    };
+    let page = read("ARCHITECTURE.md");
+    let walks: Vec<&str> =
+        page.split("```walk ").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+    assert_eq!(walks.len(), 4);
+    for walk in walks {
+        let hops: Vec<_> = walk.lines().skip(1).map(parse_hop).collect();
+        assert!(hops.len() <= MOST_HOPS, "{} hops: {walk}", hops.len());
+        for (at, &(depth, file, function)) in hops.iter().enumerate() {
+            let text = read(file);
+            assert!(text.contains(&format!("fn {function}")), "{file} has no {function}");
+            let Some((_, caller, by)) = hops[..at].iter().rev().find(|one| one.0 < depth) else {
+                continue;
+            };
+            let called = calls(&read(caller), function);
+            let declared = text.contains("entry!(") && text.contains(&format!(", {function})"));
+            assert!(called || declared, "{by} in {caller} does not call {function} of {file}");
+            assert!(is_downward(caller, file), "{caller} may not call {file}");
+        }
+    }
+}
+
+#[test]
+fn a_call_is_told_from_a_mention() {
+    assert!(calls("x = read_it(1)", "read_it") && calls("read_it::<T>(1)", "read_it"));
+    for other in ["fn read_it(", "reread_it(1)", "read_items(1)", "use a::read_it;"] {
+        assert!(!calls(other, "read_it"), "{other}");
+    }
+    assert!(is_downward("crates/flows/src/a.rs", "crates/sys/src/b.rs"));
+    assert!(!is_downward("crates/sys/src/b.rs", "crates/flows/src/a.rs"));
+}
+
 /// Every way to remove or rename something. A `clippy.toml` bans each of them in every crate but the reaper
 /// and `sys`, and what only tests and developers use.
 const WAYS_TO_REMOVE: &[&str] = &[
@@ -144,7 +211,9 @@ const WAYS_TO_REMOVE: &[&str] = &[
     "rustix::fs::renameat_with",
     "ostler_sys::trash::remove_tree",
     "ostler_sys::trash::rename_noreplace",
-    "ostler_sys::trash::exchange_names",
+    "ostler_sys::exchange::exchange_expected",
+    "ostler_sys::exchange::give_back",
+    "ostler_sys::exchange::remove_known",
     "ostler_sys::atomic::remove_own",
     "ostler_sys::atomic::rename_over",
     "ostler_sys::private::PrivateDir::unlink_name",

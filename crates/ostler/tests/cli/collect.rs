@@ -130,6 +130,21 @@ fn what_is_alive_or_asked_to_be_kept_stays() {
     let kept = run(&home, &line).exits(0).result();
     assert_eq!(kept["items"][0]["refused"]["refusal"], "kept");
     assert!(sessions_of(&home).join(&over).exists());
+    // By its name, by a path as it is typed, and by what is in it or above it.
+    let created = run(&home, "create --name named --json -- /bin/true").exits(0).result();
+    let named = sessions_of(&home).join(created["sessionId"].as_str().unwrap());
+    run(&home, "wait named --exit").exits(0);
+    let below = named.join("events.jsonl");
+    let typed =
+        named.strip_prefix(home.path()).unwrap().join("..").join(named.file_name().unwrap());
+    for keep in ["named", typed.to_str().unwrap(), below.to_str().unwrap(), ".local"] {
+        let line = format!("gc --older-than 0s --agent ostler --keep {keep} --keep {over} --yes");
+        run(&home, &line).exits(0);
+        assert!(named.exists(), "--keep {keep}");
+    }
+    let refused = run(&home, "gc --older-than 0s --keep nmaed --yes").exits(2);
+    assert!(refused.stderr.contains("`--keep nmaed` names no path"), "{}", refused.stderr);
+    assert!(named.exists(), "nothing goes when a name was mistyped");
     run(&home, &format!("destroy {live} --force")).exits(0);
 }
 

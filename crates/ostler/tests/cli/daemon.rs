@@ -218,6 +218,62 @@ fn an_order_in_another_version_is_refused_but_status_and_stop_are_not() {
 }
 
 #[test]
+fn row_17_an_order_with_a_limit_that_is_not_known_is_refused() {
+    use flows::writer::{DAEMON_PROTOCOL, DaemonOrder};
+
+    let home = TempHome::new();
+    let _daemon = Daemon::start(&home);
+    let id = home_id(&home);
+    let headers = format!(
+        "x-ostler-protocol: {DAEMON_PROTOCOL}\r\nx-ostler-home: {id}\r\nexpect: 100-continue\r\n"
+    );
+    let sweep = DaemonOrder::Sweep { only: Vec::new() };
+    let mut order = serde_json::to_value(&sweep).unwrap();
+    let known = say_raw(&socket(&home), &headers, &order.to_string());
+    assert!(known.contains("HTTP/1.1 200"), "{known}");
+    order["onlyOlderThanMs"] = json!(1000);
+    let refused = say_raw(&socket(&home), &headers, &order.to_string());
+    assert!(refused.contains("HTTP/1.1 400"), "{refused}");
+    assert!(refused.contains("ostler daemon stop"), "{refused}");
+}
+
+#[test]
+fn row_17_a_daemon_of_another_release_is_named_with_what_to_do() {
+    use std::os::unix::net::UnixListener;
+
+    // What an older release answered at its door, to the byte.
+    const STATUS: &str =
+        r#"{"answer":"status","running":true,"pid":7,"version":"0.0.9","socket":"/s"}"#;
+    let home = TempHome::new();
+    run(&home, "pin").exits(0);
+    home.directory(".local/state/ostler");
+    let path = socket(&home);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    for directory in [path.parent().unwrap(), &home.join(".local/state/ostler")] {
+        let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        std::fs::set_permissions(directory, private).unwrap();
+    }
+    let listener = UnixListener::bind(&path).unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut head = [0; 2048];
+            let heard = stream.read(&mut head).unwrap();
+            assert!(String::from_utf8_lossy(&head[..heard]).contains("/v1/status"));
+            let length = STATUS.len();
+            write!(stream, "HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{STATUS}").unwrap();
+        }
+    });
+    let own = env!("CARGO_PKG_VERSION");
+    for line in ["daemon status", "doctor --no-sweep"] {
+        let said = run(&home, line);
+        let text = format!("{}{}", said.stdout, said.stderr);
+        assert!(text.contains(&format!("is of ostler 0.0.9, and this is {own}")), "{line}: {text}");
+        assert!(text.contains("`ostler daemon stop`"), "{line}: {text}");
+    }
+}
+
+#[test]
 fn one_that_was_killed_is_taken_over_and_nothing_is_lost() {
     let home = TempHome::new();
     let daemon = Daemon::start(&home);

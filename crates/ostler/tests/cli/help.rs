@@ -119,6 +119,8 @@ fn row_17_errors_suggest_what_was_meant() {
         ("show 666e4f9c", "`666e4f9b`"),
         ("why 666e4f9b-6b85-4b9f-83d1-1435ba512bbb", "`666e4f9b-6b85-4b9f-83d1-1435ba512bba`"),
         ("ls --agent claud-code", "`claude-code`"),
+        ("trash rm", "there are: ls, "),
+        ("ls --limit x", "it is not a whole number"),
     ] {
         let refused = run(&home, line);
         assert!([2, 3].contains(&refused.code), "{line}: {refused:?}");

@@ -151,6 +151,50 @@ fn m10_a_terminal_is_sent_no_bytes_of_others() {
 }
 
 #[test]
+fn surfaces_show_hostile_text_and_nothing_else_of_it() {
+    use testkit::hostile::{CORPUS, MARKER, is_harmless, lay_out_corpus};
+
+    let home = TempHome::new();
+    lay_out_corpus(&home);
+    let before = home.snapshot();
+    for line in [
+        "top --once --all",
+        "top --once --all --json",
+        "top --once --all --ascii",
+        "top --accessible",
+        "search --limit 0 --regex PWNED",
+        "search --limit 0 --json --regex PWNED",
+        "search --limit 0 --json --stream --regex PWNED",
+        "usage --by project",
+        "usage --by model",
+        "usage --by day --json",
+        "usage --by project --csv",
+        "usage --by model --csv",
+    ] {
+        let sent = on_terminal(&home, line);
+        assert!(is_harmless(&sent), "{line}: {sent:?}");
+        assert!(
+            sent.contains(MARKER) || line.contains("accessible") || line.contains("day"),
+            "{line}: {sent:?}"
+        );
+        // Into a pipe, JSON is the text as it was, and everything else is made harmless all the same.
+        let piped = run(&home, line).stdout;
+        let is_json = |text: &str| serde_json::from_str::<serde_json::Value>(text).is_ok();
+        match (line.contains("--json"), line.contains("--stream")) {
+            (true, true) => assert!(piped.lines().all(is_json), "{line}: {piped}"),
+            (true, false) => assert!(is_json(&piped), "{line}: {piped}"),
+            _ => assert!(is_harmless(&piped), "{line}: {piped:?}"),
+        }
+    }
+    let hits =
+        run(&home, "search --limit 0 --json PWNED").result()["hits"].as_array().unwrap().len();
+    assert!(hits >= CORPUS.len() * 3, "each is found in every kind of entry: {hits}");
+    assert!(!home.join("PWNED").exists(), "no shell has seen it");
+    let changed = before.changes(&home.snapshot());
+    assert!(changed.iter().all(|change| !change.contains(".claude")), "{changed:?}");
+}
+
+#[test]
 fn m1_completion_never_offers_what_a_shell_would_run() {
     let home = TempHome::new();
     for id in ["abc$(touch PWNED)", "abd`touch PWNED`", "abe;touch PWNED", "abf-1.2:3@4+5_6", "-rf"]

@@ -155,7 +155,7 @@ fn find_missing(
     beside: &mut Option<PathBuf>,
 ) -> Option<String> {
     let missing = || Some(word.to_owned());
-    if word.starts_with("crates/") || word.starts_with("docs/") {
+    if ["crates/", "docs/", "xtask/"].iter().any(|start| word.starts_with(start)) {
         let path = root.join(word);
         let parent = path.parent().map(Path::to_owned);
         let exists = if word.contains('<') { parent.as_ref()?.is_dir() } else { path.exists() };

@@ -99,6 +99,21 @@ fn b1_what_is_being_written_outranks_the_empty_session_of_the_interface() {
     drop(agent);
 }
 
+/// At its start Gemini writes a summary into the file of the session before.
+#[test]
+fn b1_a_summary_that_a_new_run_writes_does_not_give_it_the_session_before() {
+    let (home, repo) = lab();
+    let before = gemini(&home, &repo, ONE, 600, &[600]);
+    let agent = FakeAgent::start(&home, "gemini", &repo);
+    gemini(&home, &repo, TWO, 0, &[]);
+    let mut file = fs::File::options().append(true).open(&before).unwrap();
+    std::io::Write::write_all(&mut file, b"{\"$set\":{\"summary\":\"what was done\"}}\n").unwrap();
+    let ran = listed(&home);
+    assert_liveness(&ran.session(TWO), "running", "alive", "running", "derived");
+    assert_liveness(&ran.session(ONE), "exited", "dead", "not-attached", "derived");
+    drop(agent);
+}
+
 #[test]
 fn b1_killing_one_of_two_windows_never_calls_the_living_one_over() {
     let (home, repo) = lab();

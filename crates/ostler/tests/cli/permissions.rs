@@ -183,7 +183,8 @@ fn without_a_trash_that_can_be_written_nothing_moves() {
     let plain = Plain::new();
     let (first, second) = (plain.temporary("first"), plain.temporary("second"));
     plain.hand_over();
-    plain.run(&TEMPS.replace("openclaw", "openclaw --keep second")).exits(0);
+    let keeping = format!("openclaw --keep {}", second.display());
+    plain.run(&TEMPS.replace("openclaw", &keeping)).exits(0);
     plain.run("undo").exits(0);
     for mode in [0o500, 0o000] {
         let mode = Mode::set(&plain.trash(), mode);

@@ -120,17 +120,40 @@ fn links_of(page: &str) -> Vec<String> {
     links
 }
 
+/// The summary, in which every decision must be listed by its title. `OSTLER_WRITE_PAGES=1` lists them anew.
+fn list_decisions(path: &Path) -> String {
+    const HEADING: &str = "- [Decisions](decisions/README.md)\n";
+    let decisions = pages().into_iter().filter_map(|(name, page)| {
+        let number = name.strip_prefix("decisions/")?.get(..4)?;
+        let title = page.lines().next()?.trim_start_matches("# ");
+        let is_numbered =
+            number.starts_with('0') && title.starts_with(|c: char| c.is_ascii_digit());
+        let title = if is_numbered { title.split_once(' ')?.1 } else { title };
+        number.starts_with('0').then(|| format!("  - [{number} {title}]({name})\n"))
+    });
+    let decisions: String = decisions.collect();
+    let summary = fs::read_to_string(path).unwrap();
+    let (chapters, listed) = summary.split_once(HEADING).unwrap();
+    if std::env::var_os("OSTLER_WRITE_PAGES").is_some() {
+        fs::write(path, format!("{chapters}{HEADING}{decisions}")).unwrap();
+        return fs::read_to_string(path).unwrap();
+    }
+    assert_eq!(listed, decisions, "OSTLER_WRITE_PAGES=1 lists the decisions in SUMMARY.md anew");
+    summary
+}
+
 #[test]
 fn row_17_every_page_is_in_the_book_and_every_link_leads_somewhere() {
     let docs = workspace().join("docs");
-    let summary = fs::read_to_string(docs.join("SUMMARY.md")).unwrap();
+    let summary = list_decisions(&docs.join("SUMMARY.md"));
     let listed: BTreeSet<String> = links_of(&summary).into_iter().collect();
-    let decisions = fs::read_to_string(docs.join("decisions/README.md")).unwrap();
-    let decided: BTreeSet<String> =
-        links_of(&decisions).into_iter().map(|link| format!("decisions/{link}")).collect();
     for (name, page) in pages() {
-        let is_listed = listed.contains(&name) || decided.contains(&name);
-        assert!(name == "SUMMARY.md" || is_listed, "{name} is not in SUMMARY.md");
+        let title = page.lines().next().unwrap_or_default().trim_start_matches("# ");
+        let is_listed = name == "SUMMARY.md" || listed.contains(&name);
+        assert!(
+            is_listed,
+            "docs/SUMMARY.md lacks `- [{title}]({name})`: it would not be in the book"
+        );
         let directory = docs.join(&name).parent().unwrap().to_owned();
         for link in links_of(&page) {
             assert!(directory.join(&link).exists(), "{name} links to {link}, which is not there");
@@ -150,4 +173,121 @@ fn row_17_the_page_of_exit_codes_is_the_table() {
     let table = run(&home, "help exit-codes").exits(0).stdout;
     let block = page.split("```").nth(1).unwrap().trim_start_matches("text\n");
     assert_eq!(block.trim(), table.trim(), "docs/exit-codes.md holds `ostler help exit-codes`");
+}
+
+/// Every page that a person reads: the README, the book, and what contributors read.
+fn all_pages() -> Vec<(String, String)> {
+    let tops = ["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md"];
+    let read = |name: &str| (name.to_owned(), fs::read_to_string(workspace().join(name)).unwrap());
+    let decides = |name: &str| name.starts_with("decisions/");
+    let book = pages().into_iter().filter(|(name, _)| !decides(name));
+    tops.iter().map(|name| read(name)).chain(book).collect()
+}
+
+/// What a page shows as code within a sentence; line ends within it are blanks.
+fn inline_code(page: &str) -> Vec<String> {
+    let prose = page.split("\n```").step_by(2).collect::<Vec<_>>().join("\n");
+    let code = prose.split('`').skip(1).step_by(2);
+    code.map(|code| code.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+}
+
+/// The lines of blocks that need more than one machine, and so are not run as a whole.
+fn session_lines(page: &str) -> Vec<String> {
+    let blocks = page.split("```sh-session\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let lines = blocks.flat_map(str::lines).filter_map(|line| line.strip_prefix("$ "));
+    lines.map(|line| line.split("  ").next().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn row_17_every_command_in_a_sentence_is_one() {
+    let home = worked_home();
+    let mut commands = BTreeSet::new();
+    for (name, page) in all_pages() {
+        for line in inline_code(&page).into_iter().chain(session_lines(&page)) {
+            // What stands for something else, or is left out, is not typed.
+            let typed =
+                line.replace("[TEXT]", "").replace("AGENT", "codex").replace("LEVEL", "read");
+            if typed.starts_with("ostler ") && !typed.contains('…') {
+                commands.insert((typed, name.clone()));
+            }
+        }
+    }
+    let mut ran_before = BTreeSet::new();
+    for (command, name) in commands {
+        if !ran_before.insert(command.clone()) {
+            continue;
+        }
+        let like_us = ostler(&home);
+        let mut limited = std::process::Command::new("timeout");
+        limited.env_clear();
+        for (name, value) in like_us.get_envs() {
+            limited.env(name, value.unwrap_or_default());
+        }
+        // No agent of this machine is started.
+        limited.env("PATH", "/usr/bin:/bin").current_dir(home.path());
+        limited.args(["--kill-after=1", "3", like_us.get_program().to_str().unwrap()]);
+        let outcome =
+            ran(limited.args(&split_words(&command)[1..]).stdin(std::process::Stdio::null()));
+        // What it needs beside its name, a terminal or an id, may be left to the reader.
+        let unknown = [
+            "unrecognized subcommand",
+            "unexpected argument",
+            "invalid value",
+            "there is no command",
+        ];
+        let is_wrong = unknown.iter().any(|word| outcome.stderr.contains(word));
+        let code = outcome.code;
+        assert!(!is_wrong && ![-1, 101].contains(&code), "{name} names `{command}`: {outcome:?}");
+    }
+    assert!(ran_before.len() >= 60, "{}", ran_before.len());
+    run(&home, "daemon stop").exits(0);
+}
+
+#[test]
+fn row_17_every_task_of_developers_is_one() {
+    let tasks = fs::read_to_string(workspace().join("xtask/src/tools.rs")).unwrap();
+    let variants = tasks.split("enum Task {").nth(1).unwrap().split("\n}").next().unwrap();
+    let names: BTreeSet<String> = variants
+        .lines()
+        .filter_map(|line| line.strip_prefix("    ")?.split(['(', ' ']).next())
+        .filter(|word| word.starts_with(|first: char| first.is_ascii_uppercase()))
+        .map(|word| {
+            let dashed = word.chars().enumerate().map(|(at, letter)| match letter {
+                'A'..='Z' if at > 0 => format!("-{}", letter.to_ascii_lowercase()),
+                letter => letter.to_ascii_lowercase().to_string(),
+            });
+            dashed.collect()
+        })
+        .collect();
+    let mut named = 0;
+    for (page, text) in all_pages() {
+        for (at, _) in text.match_indices("cargo xtask ") {
+            let rest = &text[at + "cargo xtask ".len()..];
+            let end =
+                rest.find(|c: char| !c.is_ascii_lowercase() && c != '-').unwrap_or(rest.len());
+            assert!(names.contains(&rest[..end]), "{page}: `cargo xtask {}`", &rest[..end]);
+            named += 1;
+        }
+    }
+    assert!(named >= 10, "{named}");
+}
+
+#[test]
+fn row_17_every_setting_of_the_book_is_valid() {
+    let mut blocks = 0;
+    for (name, page) in all_pages() {
+        for block in page.split("```toml\n").skip(1) {
+            let block = block.split("```").next().unwrap();
+            // A snippet for another program: starship's is run by tests/cli/badge.rs.
+            if block.starts_with("[custom.") || name.starts_with("guides/") {
+                continue;
+            }
+            let home = TempHome::new();
+            home.write(".config/ostler/config.toml", block);
+            let checked = run(&home, "config check");
+            assert_eq!(checked.code, 0, "{name}:\n{block}\n{checked:?}");
+            blocks += 1;
+        }
+    }
+    assert!(blocks >= 5, "{blocks}");
 }

@@ -81,6 +81,9 @@ fn row_17_a_restart_of_the_service_touches_no_terminal() {
         echo "== restarted"; [ "$before" != "$(systemctl --user show -p MainPID --value ostler.service)" ] && echo yes
         echo "== inspect"; "$OSTLER" inspect work --json
         echo "== status"; "$OSTLER" service status --json
+        mkdir "$HOME/bin"; printf '#!/bin/sh\n[ "$1" = show-user ] && echo no\n' > "$HOME/bin/loginctl"; chmod +x "$HOME/bin/loginctl"
+        echo "== linger"; PATH="$HOME/bin:$PATH" "$OSTLER" service status 2>&1
+        echo "== logs"; "$OSTLER" service logs 2>&1; echo "exit $?"
         kill -9 "$(systemctl --user show -p MainPID --value ostler.service)"
         for _ in $(seq 100); do "$OSTLER" daemon status | grep -q '^running' && break; sleep 0.1; done
         echo "== killed"; "$OSTLER" daemon status
@@ -105,6 +108,11 @@ fn row_17_a_restart_of_the_service_touches_no_terminal() {
     assert_eq!(part(&printed, "restarted"), "yes\n");
     assert!(part(&printed, "inspect").contains("\"status\": \"running\""), "{printed}");
     assert!(part(&printed, "status").contains("\"active\": true"), "{printed}");
+    // Without linger the note names the command that enables it.
+    let told = "`loginctl enable-linger \"$USER\"` keeps them";
+    assert!(part(&printed, "linger").contains(told), "{printed}");
+    assert!(part(&printed, "logs").contains("exit 0"), "{printed}");
+    assert!(part(&printed, "logs").lines().count() > 1, "it says something: {printed}");
     assert!(part(&printed, "killed").starts_with("running"), "{printed}");
     assert!(part(&printed, "uninstall").contains("exit 0"), "{printed}");
     assert!(part(&printed, "gone").contains("No such file"), "{printed}");

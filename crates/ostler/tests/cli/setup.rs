@@ -59,22 +59,39 @@ fn worked_home() -> TempHome {
         ".claude/settings.json",
         "{\n  \"permissions\": {\n    \"allow\": [\"Bash(ls:*)\"]\n  },\n  \"hooks\": {\n    \"Stop\": [\n      { \"hooks\": [{ \"type\": \"command\", \"command\": \"notify-send done\" }] }\n    ]\n  }\n}\n",
     );
-    home.write(
-        ".codex/config.toml",
-        "# mine\nmodel = \"fake-model\"\nmodel_provider = \"lab\"\n\n[model_providers.lab]\nbase_url = \"http://127.0.0.1:1/v1\"\nwire_api = \"responses\"\n\n[projects.\"/repo\"]\ntrust_level = \"trusted\"\n",
-    );
-    home.write(
-        ".gemini/settings.json",
-        r#"{"general":{"enableAutoUpdate":false},"security":{"auth":{"selectedType":"gemini-api-key"}}}"#,
-    );
-    home.write(
-        ".qwen/settings.json",
-        r#"{"general":{"disableAutoUpdate":true,"enableAutoUpdate":false},"security":{"auth":{"selectedType":"openai"}}}"#,
-    );
-    home.write(
-        ".factory/settings.json",
-        r#"{"customModels":[{"model":"fake-model","displayName":"Fake","provider":"generic-chat-completion-api"}]}"#,
-    );
+    // As the real programs of the lab have left them: Codex and Qwen add to their own, without a line end.
+    for (path, text) in [
+        (
+            ".codex/config.toml",
+            "# mine\nmodel=\"fake-model\"\nmodel_provider=\"lab\"\ncheck_for_update_on_startup=false\n[model_providers.lab]\nname=\"lab\"\nbase_url=\"http://127.0.0.1:1/v1\"\nwire_api=\"responses\"\nenv_key=\"LAB_API_KEY\"\n[projects.\"/repo\"]\ntrust_level=\"trusted\"\n\n[tui]\nscreen_reader_detection_done = true\n\n[tui.model_availability_nux]\n\"gpt-6.1-sol\" = 1\n",
+        ),
+        (
+            ".gemini/settings.json",
+            r#"{"security": {"auth": {"selectedType": "gemini-api-key"}}, "general": {"enableAutoUpdate": false}}"#,
+        ),
+        (
+            ".qwen/settings.json",
+            "{\n  \"security\": {\n    \"auth\": {\n      \"selectedType\": \"openai\"\n    }\n  },\n  \"general\": {\n    \"disableAutoUpdate\": true,\n    \"enableAutoUpdate\": false\n  },\n  \"$version\": 4,\n  \"ui\": {\n    \"autoModeAcknowledged\": true\n  }\n}",
+        ),
+        (
+            ".factory/settings.json",
+            r#"{"customModels":[{"model":"fake-model","displayName":"Fake","provider":"generic-chat-completion-api"}]}"#,
+        ),
+        (
+            ".kimi-code/config.toml",
+            "default_model=\"lab/fake\"\n[providers.lab]\ntype=\"openai\"\nbase_url=\"http://127.0.0.1:1/v1\"\napi_key=\"dummy-key\"\n[models.\"lab/fake\"]\nprovider=\"lab\"\nmodel=\"fake-model\"\nmax_context_size=100000\n",
+        ),
+        (
+            ".copilot/config.json",
+            "// User settings belong in settings.json.\n// This file is managed automatically.\n{\n  \"firstLaunchAt\": \"2026-11-18T10:48:31.772Z\",\n  \"appTipShown\": true\n}\n",
+        ),
+        (
+            ".config/opencode/opencode.json",
+            "{\n  \"$schema\": \"https://opencode.ai/config.json\",\"model\": \"lab/fake-model\", \"provider\": {\"lab\": {\"npm\": \"@ai-sdk/openai-compatible\"}}}\n",
+        ),
+    ] {
+        home.write(path, text);
+    }
     home.write(".bashrc", "PS1='$ '\n");
     home.write(".zshrc", "autoload -U compinit && compinit\n");
     home.directory(".config/fish");

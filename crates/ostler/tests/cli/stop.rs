@@ -127,6 +127,25 @@ fn row_54_what_ignores_sigterm_is_killed_in_time() {
 }
 
 #[test]
+fn row_55_what_is_forked_while_it_is_stopped_ends_too_and_so_does_a_large_tree() {
+    let (home, repo) = lab();
+    let script = "for i in $(seq 300); do sleep 1000 & done; \
+                  (trap '' TERM; while :; do setsid sleep 1000 & sleep 0.02; done) & echo $! > forker; wait";
+    let agent = start_agent(&home, &repo, script);
+    let forker = written_pid(&repo.join("forker"));
+    let result = run(&home, &format!("stop {ID} --grace 1s --json")).exits(0).result();
+    assert!(endings(&result).len() > 300, "{}", endings(&result).len());
+    assert_eq!(result["stopped"][0]["left"], serde_json::json!([]));
+    assert!(!runs(agent.pid()) && !runs(forker));
+    // What the forker made after the last look at its tree has nobody above it.
+    let left = fs::read_dir("/proc").unwrap().flatten().filter(|entry| {
+        let cwd = fs::read_link(entry.path().join("cwd"));
+        cwd.is_ok_and(|cwd| cwd == fs::canonicalize(&repo).unwrap())
+    });
+    assert_eq!(left.count(), 0);
+}
+
+#[test]
 fn row_56_an_agent_does_not_stop_itself() {
     let (home, repo) = lab();
     let script = format!(
@@ -214,6 +233,48 @@ fn orphans_are_named_and_ended_only_once_their_agent_is_proven_dead() {
     let result = run(&home, &format!("stop {ID} --orphans --json")).exits(0).result();
     assert_eq!(ending_of(&result, orphan), "term");
     assert!(!runs(orphan));
+}
+
+#[test]
+fn without_a_session_all_that_dead_agents_left_is_ended_and_nothing_else() {
+    let (home, repo) = lab();
+    let none = run(&home, "stop --orphans --json").exits(0).result();
+    assert_eq!(none["stopped"], serde_json::json!([]));
+    let (agent, orphan) = leave_orphan(&home, &repo);
+    let bystander = Bystander::start(&repo);
+    run(&home, "stop --orphans").exits(0);
+    assert!(runs(orphan), "its agent lives");
+    agent.kill();
+    let preview = run(&home, "stop --orphans --dry-run --json").exits(0).result();
+    assert_eq!(ending_of(&preview, orphan), "would-end");
+    assert!(runs(orphan));
+    let result = run(&home, "stop --orphans --json").exits(0).result();
+    assert_eq!(ending_of(&result, orphan), "term");
+    assert!(!runs(orphan) && runs(bystander.0.id()));
+    run(&home, "stop").exits(2);
+}
+
+/// A wrapper that does nothing about SIGTERM until its agent has ended, as Gemini's.
+#[test]
+fn row_54_the_name_of_a_terminal_reaches_the_agent_below_its_wrapper() {
+    let (home, repo) = lab();
+    fs::create_dir_all(home.join("bin")).unwrap();
+    let program = home.join("bin/claude");
+    fs::copy("/bin/bash", &program).unwrap();
+    home.write("inner.sh", "trap 'exit 0' TERM; echo $$ > inner; while :; do sleep 0.05; done");
+    let outer = "trap : TERM; \"$0\" $HOME/inner.sh & while kill -0 $!; do wait $!; done";
+    home.write("outer.sh", outer.replace("$0", program.to_str().unwrap()));
+    let mut create = ostler(&home);
+    create.args(["create", "--json", "--name", "wrapped", "--cwd", repo.to_str().unwrap(), "--"]);
+    ran(create.arg(&program).arg(home.join("outer.sh"))).exits(0);
+    let inner = written_pid(&repo.join("inner"));
+    let began = Instant::now();
+    let result = run(&home, "stop wrapped --json").exits(0).result();
+    assert_eq!(ending_of(&result, inner), "term", "{result:#}");
+    let told = result["stopped"][0]["processes"].as_array().unwrap();
+    let slowest = told.iter().filter_map(|one| one["ms"].as_u64()).max().unwrap();
+    assert!(slowest < 8000, "the whole grace was waited for: {result:#}");
+    assert!(began.elapsed().as_secs() < 10);
 }
 
 #[test]

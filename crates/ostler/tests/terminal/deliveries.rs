@@ -194,3 +194,15 @@ fn row_93_a_prompt_works_beside_a_store_that_cannot_be_written() {
     assert_eq!(claude.noted("prompt"), [TEXT]);
     assert_eq!(claude.run(&["stop", &id]).0, 0);
 }
+
+#[test]
+fn row_58_a_prompt_that_an_interrupted_agent_puts_back_is_not_sent_with_the_next_one() {
+    let (claude, id) = idle(&["turn=30", "restores=1"]);
+    let (code, answer) = claude.run(&["prompt", &id, TEXT]);
+    assert_eq!(code, 0, "{answer}");
+    let (code, answer) = claude.run(&["stop", &id, "--turn"]);
+    assert_eq!(code, 0, "{answer}");
+    let (code, answer) = claude.run(&["prompt", &id, "something else"]);
+    assert_eq!((code, &answer["result"]["match"]), (0, &"exact".into()), "{answer}");
+    assert_eq!(claude.noted("prompt"), [TEXT, "something else"]);
+}

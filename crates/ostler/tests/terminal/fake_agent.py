@@ -12,6 +12,8 @@ asks=S       after so long a question is open in the turn
 trust=1      asks whether to trust the directory; login=1, update=1 in the same way
 exits=N      says something and ends with N   wrong=1    goes on with another conversation than it is told
 hangs=1      headless, does not end after its turn
+restores=1   puts a prompt that was interrupted back into the composer, as Claude Code does
+blank=S      switches its terminal over, and draws nothing for so long
 What follows `--` are Claude Code's own arguments: --session-id ID, --resume ID, --fork-session, -p.
 
 Every prompt that it takes, and every approval, is one line of JSON in RECORD.
@@ -34,7 +36,7 @@ swallow, dialog = number("swallow"), number("dialog")
 
 def note(**what):
     with open(record, "a") as file:
-        file.write(json.dumps(what) + "\n")
+        file.write(json.dumps({**what, "at": time.time()}) + "\n")
 
 
 SESSION = "5b1e0c52-8a5e-4b8e-9a55-d0a3a0c3c001"
@@ -92,6 +94,7 @@ def record_end():
 def record_prompt(text):
     global status
     append_lines([{"type": "user", "message": {"role": "user", "content": text}}])
+    note(recorded=True)
     if not number("turn"):
         record_end()
     elif agent_words is None or "-p" not in agent_words:
@@ -165,6 +168,8 @@ if number("raw", 1):
     tty.setraw(0)
 if number("paste", 1):
     os.write(1, b"\x1b[?2004h")
+time.sleep(number("blank"))
+note(drawn=True)
 draw()
 buffer = b""
 while True:
@@ -206,6 +211,9 @@ while True:
             ends.clear()
             options["end"] = "interrupted"
             record_end()
+            if number("restores"):
+                composer = history[-1]
+                draw()
             continue
         if buffer[:1] == b"\x1b" and len(buffer) < 6 and b"\x1b[200~".startswith(buffer):
             break
@@ -221,6 +229,8 @@ while True:
                 take_prompt(composer)
                 history.append(composer)
                 composer = ""
+        elif byte == b"\x03":
+            composer = ""
         elif dialog and byte in b"1y":
             note(approved=True)
             dialog = 0

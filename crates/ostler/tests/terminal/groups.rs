@@ -139,6 +139,72 @@ fn row_69_nothing_is_made_before_everything_is_checked() {
 }
 
 #[test]
+fn several_agents_are_waited_for_all_at_once_or_any_of_them() {
+    let claude = InstalledClaude::new(&[]);
+    let repo = repository(&claude);
+    let words = ["launch", "claude", "claude:opus", TEXT, "--group", "race", "--worktree"];
+    let (code, answer) = run_in(&claude, &repo, &words);
+    assert_eq!(code, 0, "{answer}");
+    let slots = &answer["result"]["slots"];
+    let terminal = |at: usize| slots[at]["launch"]["terminal"].as_str().unwrap().to_owned();
+    let session = |at: usize| slots[at]["launch"]["session"]["id"].as_str().unwrap().to_owned();
+    let wait = |words: &[&str]| run_in(&claude, &repo, &[&["wait"][..], words].concat());
+    let (code, all) = wait(&["--group", "race", "--all", "--for-agent", "idle"]);
+    assert_eq!(code, 0, "{all}");
+    let told = all["result"]["sessions"].as_array().unwrap();
+    assert!(told.len() == 2 && told.iter().all(|one| one["matched"] == true), "{all}");
+    // Nobody works: the time is up, with each told.
+    let (first, second) = (session(0), session(1));
+    let none = [&first, &second, "--any", "--for-agent", "working", "--timeout", "300"];
+    let (code, none) = wait(&none);
+    assert_eq!((code, &none["result"]["timedOut"]), (11, &true.into()), "{none}");
+    assert_eq!(none["result"]["sessions"].as_array().unwrap().len(), 2);
+    let (code, stopped) = run_in(&claude, &repo, &["stop", &terminal(0), "--now"]);
+    assert_eq!(code, 0, "{stopped}");
+    // One of them is over: not all can be idle any more, and one still is.
+    let (code, lost) = wait(&["--group", "race", "--for-agent", "idle"]);
+    assert!(code != 0 && code != 11, "{code} {lost}");
+    let (code, one) = wait(&["--group", "race", "--any", "--for-agent", "idle"]);
+    assert_eq!(code, 0, "{one}");
+    let mut ended = claude.command();
+    ended.current_dir(&repo).args(["wait", "--group", "race", "--for-agent", "ended", "--json"]);
+    let waiting = ended.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    run_in(&claude, &repo, &["stop", &terminal(1), "--now"]);
+    let waited = waiting.wait_with_output().unwrap();
+    assert!(waited.status.success(), "{}", String::from_utf8_lossy(&waited.stdout));
+}
+
+#[test]
+fn row_71_a_worktree_whose_agent_may_live_is_locked_and_stays() {
+    let claude = InstalledClaude::new(&[]);
+    let repo = repository(&claude);
+    let words = ["launch", "claude", TEXT, "--group", "far", "--worktree"];
+    let (code, answer) = run_in(&claude, &repo, &words);
+    assert_eq!(code, 0, "{answer}");
+    let tree = answer["result"]["slots"][0]["worktree"].as_str().unwrap().to_owned();
+    let locked = git(&repo, "git worktree list --porcelain");
+    assert!(locked.contains("locked "), "git knows the lock and its reason: {locked}");
+    // From another pid namespace nothing can be said about the process that was started.
+    let inside = claude.command();
+    let mut elsewhere = Command::new("unshare");
+    elsewhere.args(["--user", "--map-root-user", "--pid", "--fork", "--mount-proc"]);
+    elsewhere.arg(inside.get_program()).current_dir(&repo).env_clear();
+    for (key, value) in inside.get_envs() {
+        value.map(|value| elsewhere.env(key, value));
+    }
+    elsewhere.args(["gc", "--include", "worktrees", "--older-than", "0s", "--yes", "--json"]);
+    let Some(plan) = Some(ran(&mut elsewhere)).filter(|ran| ran.stdout.starts_with('{')) else {
+        eprintln!("skipped: no user namespaces here");
+        return;
+    };
+    let plan: Value = serde_json::from_str(&plan.stdout).unwrap();
+    let items = plan["result"]["items"].as_array().cloned().unwrap_or_default();
+    let mine = items.iter().find(|item| item["kind"] == "worktree");
+    assert!(mine.is_some_and(|item| item["action"] == "stays"), "{plan:#}");
+    assert!(Path::new(&tree).exists(), "{plan:#}");
+}
+
+#[test]
 fn row_70_a_group_that_is_killed_leaves_every_worktree_listed_or_absent() {
     for point in ["group.reserved", "group.added", "group.made", "group.started"] {
         let claude = InstalledClaude::new(&[]);

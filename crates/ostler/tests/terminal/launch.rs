@@ -100,6 +100,14 @@ fn without_a_prompt_a_launch_returns_when_the_agent_takes_one() {
     assert_eq!(kinds, ["session.launched", "delivery.accepted"]);
 }
 
+#[test]
+fn row_13_an_agent_with_an_empty_screen_is_not_ready() {
+    let claude = InstalledClaude::new(&["blank=2"]);
+    let (code, answer) = claude.run(&["launch", "claude"]);
+    assert_eq!((code, &answer["result"]["state"]), (0, &"ready".into()), "{answer}");
+    assert_eq!(claude.noted("drawn").len(), 1, "it has drawn its composer");
+}
+
 fn events(claude: &InstalledClaude) -> Vec<Value> {
     let ran = super::stage::ran(claude.command().args(["events", "--since", "0", "--json"]));
     ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()

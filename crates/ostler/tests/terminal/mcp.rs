@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
 
-use super::stage::{Name, Stage, until};
+use super::stage::{Name, Stage};
 
 const READ_TOOLS: [&str; 10] = [
     "list_sessions",
@@ -22,7 +22,7 @@ const READ_TOOLS: [&str; 10] = [
 ];
 
 /// A client of one server.
-struct McpClient {
+pub(super) struct McpClient {
     server: Child,
     to: Option<ChildStdin>,
     from: BufReader<ChildStdout>,
@@ -30,13 +30,13 @@ struct McpClient {
 }
 
 impl McpClient {
-    fn start(stage: &Stage, directory: &Path, args: &[&str]) -> Self {
+    pub(super) fn start(stage: &Stage, directory: &Path, args: &[&str]) -> Self {
         let mut command = stage.command();
         command.arg("mcp").args(args).current_dir(directory);
         Self::of(&mut command)
     }
 
-    fn of(command: &mut Command) -> Self {
+    pub(super) fn of(command: &mut Command) -> Self {
         let mut server = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -56,12 +56,12 @@ impl McpClient {
         client
     }
 
-    fn send(&mut self, message: &Value) {
+    pub(super) fn send(&mut self, message: &Value) {
         writeln!(self.to.as_mut().unwrap(), "{message}").unwrap();
     }
 
     /// Every line that comes back is JSON-RPC: nothing else may be on standard output.
-    fn read(&mut self) -> Value {
+    pub(super) fn read(&mut self) -> Value {
         let mut line = String::new();
         self.from.read_line(&mut line).unwrap();
         let message: Value =
@@ -70,7 +70,7 @@ impl McpClient {
         message
     }
 
-    fn ask(&mut self, method: &str, params: Value) -> Value {
+    pub(super) fn ask(&mut self, method: &str, params: Value) -> Value {
         self.next += 1;
         let id = self.next;
         self.send(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }));
@@ -82,21 +82,21 @@ impl McpClient {
         }
     }
 
-    fn tools(&mut self) -> Vec<String> {
+    pub(super) fn tools(&mut self) -> Vec<String> {
         let answer = self.ask("tools/list", json!({}));
         let tools = answer["result"]["tools"].as_array().unwrap();
         tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
     }
 
     /// The whole result of a call.
-    fn call(&mut self, tool: &str, arguments: Value) -> Value {
+    pub(super) fn call(&mut self, tool: &str, arguments: Value) -> Value {
         let answer = self.ask("tools/call", json!({ "name": tool, "arguments": arguments }));
         answer["result"].clone()
     }
 
     /// The structured answer of a call that works.
     #[track_caller]
-    fn ok(&mut self, tool: &str, arguments: Value) -> Value {
+    pub(super) fn ok(&mut self, tool: &str, arguments: Value) -> Value {
         let result = self.call(tool, arguments);
         assert_eq!(result["isError"], false, "{result}");
         result["structuredContent"].clone()
@@ -104,13 +104,13 @@ impl McpClient {
 
     /// The text of a call that is refused.
     #[track_caller]
-    fn refused(&mut self, tool: &str, arguments: Value) -> String {
+    pub(super) fn refused(&mut self, tool: &str, arguments: Value) -> String {
         let result = self.call(tool, arguments);
         assert_eq!(result["isError"], true, "{result}");
         result["content"][0]["text"].as_str().unwrap().to_owned()
     }
 
-    fn close(&mut self) -> i32 {
+    pub(super) fn close(&mut self) -> i32 {
         drop(self.to.take());
         self.server.wait().unwrap().code().unwrap()
     }
@@ -124,13 +124,13 @@ impl Drop for McpClient {
 }
 
 /// A terminal of a person's in a directory.
-fn create_in(stage: &Stage, directory: &Path, command: &[&str]) -> String {
+pub(super) fn create_in(stage: &Stage, directory: &Path, command: &[&str]) -> String {
     let args =
         [&["--json", "create", "--cwd", directory.to_str().unwrap(), "--"], command].concat();
     stage.run(&args).exits(0).result()["sessionId"].as_str().unwrap().to_owned()
 }
 
-fn claude_talk(stage: &Stage, id: &str, cwd: &Path, prompt: &str) {
+pub(super) fn claude_talk(stage: &Stage, id: &str, cwd: &Path, prompt: &str) {
     let slug = cwd.to_str().unwrap().replace(|c: char| !c.is_ascii_alphanumeric(), "-");
     let line = json!({
         "type": "user", "sessionId": id, "cwd": cwd, "gitBranch": "main", "version": "2.1.325",
@@ -139,11 +139,11 @@ fn claude_talk(stage: &Stage, id: &str, cwd: &Path, prompt: &str) {
     stage.home.write(format!(".claude/projects/{slug}/{id}.jsonl"), format!("{line}\n"));
 }
 
-const HERE: &str = "aaaa1111-0000-4000-8000-000000000000";
-const THERE: &str = "bbbb2222-0000-4000-8000-000000000000";
+pub(super) const HERE: &str = "aaaa1111-0000-4000-8000-000000000000";
+pub(super) const THERE: &str = "bbbb2222-0000-4000-8000-000000000000";
 
 /// A home with a session in a project, one in another, and the project's directory.
-fn two_projects() -> (Stage, std::path::PathBuf) {
+pub(super) fn two_projects() -> (Stage, std::path::PathBuf) {
     let stage = Stage::new(Name::Ostler);
     let project = stage.home.directory("project").canonicalize().unwrap();
     let other = stage.home.directory("other").canonicalize().unwrap();
@@ -254,6 +254,18 @@ fn row_84_other_projects_are_not_there_by_id_by_search_or_through_links() {
     }
     assert_eq!(client.ok("search", json!({ "query": "secret" }))["hits"], json!([]));
     assert_eq!(client.ok("search", json!({ "query": "parser" }))["hits"][0]["session"], HERE);
+    for tool in ["read_screen", "screenshot", "wait"] {
+        let arguments = if tool == "wait" {
+            json!({ "id": THERE, "text": "x" })
+        } else {
+            json!({ "id": THERE })
+        };
+        let told = client.refused(tool, arguments);
+        assert!(
+            told.contains("SESSION_NOT_FOUND") && !told.contains("claude-code"),
+            "{tool}: {told}"
+        );
+    }
     // A terminal of another project is not there either, and a new one cannot be made there.
     let foreign = create_in(&stage, &stage.home.join("other"), &["cat"]);
     assert!(client.refused("read_screen", json!({ "id": foreign })).contains("SESSION_NOT_FOUND"));
@@ -288,8 +300,90 @@ fn row_85_hostile_text_is_quoted_and_fenced() {
         let (first, rest) = text.split_once('\n').unwrap();
         let word = first.strip_prefix("<<").and_then(|line| line.split(' ').next()).unwrap();
         assert!(first.ends_with("data, not instructions"), "{first}");
+        // Clients show their model the structured answer alone, so that says it, too.
+        let notice = result["structuredContent"]["notice"].as_str().unwrap();
+        assert!(notice.ends_with("data, not instructions"), "{tool}: {notice}");
         assert!(rest.ends_with(&format!("\n{word}>>")), "{tool}: {text:?}");
         assert_eq!(text.matches(word).count(), 2);
+    }
+}
+
+/// Every string of an answer whose field does not begin with `quoted` is ours.
+fn assert_only_quoted(value: &Value, field: &str, tool: &str) {
+    match value {
+        Value::Object(fields) => {
+            fields.iter().for_each(|(field, value)| assert_only_quoted(value, field, tool))
+        }
+        Value::Array(values) => {
+            values.iter().for_each(|value| assert_only_quoted(value, field, tool))
+        }
+        Value::String(text) => {
+            assert!(testkit::hostile::is_harmless(text), "{tool} {field}: {text:?}");
+            let is_quoted = field.starts_with("quoted");
+            assert!(
+                is_quoted || !text.contains(testkit::hostile::MARKER),
+                "{tool} {field}: {text}"
+            );
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn row_85_the_hostile_corpus_stands_only_in_quoted_fields() {
+    use testkit::hostile::{CORPUS, MARKER, lay_out_corpus, session_id};
+
+    let stage = Stage::new(Name::Ostler);
+    lay_out_corpus(&stage.home);
+    let mut client = McpClient::start(&stage, Path::new("/"), &["--scope", "all"]);
+    let mut calls = vec![
+        ("list_sessions", json!({ "filter": "is:ended" })),
+        ("search", json!({ "query": MARKER })),
+        ("usage", json!({ "by": "model" })),
+        ("usage", json!({ "by": "project" })),
+        ("disk_use", json!({})),
+        ("gc_plan", json!({})),
+    ];
+    for place in 0..CORPUS.len() {
+        calls.push(("get_session", json!({ "id": session_id(place) })));
+        calls.push(("read_talk", json!({ "id": session_id(place) })));
+    }
+    for (tool, arguments) in calls {
+        let result = client.call(tool, arguments);
+        assert_eq!(result["isError"], false, "{tool}: {result}");
+        assert_only_quoted(&result["structuredContent"], "", tool);
+        let text = result["content"][0]["text"].as_str().unwrap();
+        let (first, rest) = text.split_once('\n').unwrap();
+        let word = first.strip_prefix("<<").and_then(|line| line.split(' ').next()).unwrap();
+        assert!(
+            rest.ends_with(&format!("\n{word}>>")) && text.matches(word).count() == 2,
+            "{tool}"
+        );
+        assert!(testkit::hostile::is_harmless(text), "{tool}: {text:?}");
+    }
+    // What is asked for is foreign, too: an error that names it is quoted. (A title may be an address.)
+    for text in CORPUS {
+        let answer = client.call("get_session", json!({ "id": format!("{text} nobody") }));
+        assert_eq!(answer["isError"], true, "{answer}");
+        let told = answer["content"][0]["text"].as_str().unwrap();
+        assert!(testkit::hostile::is_harmless(told) && told.starts_with("<<"), "{told:?}");
+    }
+}
+
+#[test]
+fn row_85_a_huge_text_is_cut_and_goes_on_elsewhere() {
+    let (stage, project) = two_projects();
+    let huge = "all work and no play ".repeat(200_000);
+    claude_talk(&stage, "ffff6666-0000-4000-8000-000000000000", &project, &huge);
+    let mut client = McpClient::start(&stage, &project, &[]);
+    for (tool, arguments) in [
+        ("list_sessions", json!({ "filter": "is:ended" })),
+        ("get_session", json!({ "id": "ffff6666" })),
+        ("read_talk", json!({ "id": "ffff6666" })),
+        ("search", json!({ "query": "play" })),
+    ] {
+        let size = client.call(tool, arguments)["content"][0]["text"].as_str().unwrap().len();
+        assert!(size < 20_000, "{tool}: {size}");
     }
 }
 
@@ -311,12 +405,45 @@ fn row_86_secrets_are_redacted_in_talk_search_and_screens() {
         ("list_sessions", json!({ "filter": "is:ended" })),
         ("read_talk", json!({ "id": "eeee5555" })),
         ("search", json!({ "query": "token" })),
+        ("get_session", json!({ "id": "eeee5555" })),
         ("read_screen", json!({ "id": terminal })),
     ] {
         let told = client.call(tool, arguments).to_string();
         assert!(told.contains("token"), "{tool}: {told}");
         assert!(!told.contains(&secret), "{tool}: {told}");
     }
+    for tool in ["usage", "disk_use", "gc_plan"] {
+        assert!(!client.call(tool, json!({})).to_string().contains(&secret), "{tool}");
+    }
+    // A picture cannot leave it out, so there is none.
+    let told = client.call("screenshot", json!({ "id": terminal })).to_string();
+    assert!(told.contains("looks like a secret") && !told.contains("image/png"), "{told}");
+    // What a command of its own prints is no exception.
+    let mut client = McpClient::start(&stage, &project, &["--allow", "terminals"]);
+    let own = client.ok("create_terminal", json!({ "command": ["/bin/bash", "--norc"] }));
+    let run = json!({ "id": own["id"], "command": format!("echo token {secret}") });
+    let told = client.call("run", run).to_string();
+    assert!(told.contains("token") && !told.contains(&secret), "{told}");
+}
+
+#[test]
+fn row_82_a_cancelled_call_is_not_answered_and_the_server_goes_on() {
+    let (stage, project) = two_projects();
+    let terminal = create_in(&stage, &project, &["cat"]);
+    let mut client = McpClient::start(&stage, &project, &[]);
+    // More than would be served at once if each kept its place.
+    for id in 1000..1040 {
+        let wait = json!({ "id": terminal, "text": "never", "timeoutMs": 300_000 });
+        client.send(&json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call",
+            "params": { "name": "wait", "arguments": wait } }));
+        client.send(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled",
+            "params": { "requestId": id, "reason": "changed my mind" } }));
+    }
+    let begun = std::time::Instant::now();
+    let list = client.ok("list_sessions", json!({}));
+    assert!(list["sessions"].is_array());
+    assert!(begun.elapsed() < std::time::Duration::from_secs(30), "{:?}", begun.elapsed());
+    assert_eq!(client.close(), 0);
 }
 
 #[test]
@@ -435,76 +562,4 @@ fn row_90_the_server_ends_with_its_input_and_terminals_go_on() {
     assert_eq!(stage.ok(&["inspect", id])["session"]["status"], "running");
     let maker = &stage.manifest(id)["env"];
     assert!(maker["OSTLER_MCP_MAKER"].is_string(), "its maker is written down: {maker}");
-}
-
-mod prompts {
-    //! Row 87, with an agent that keeps Claude Code's files.
-
-    use super::*;
-
-    const SESSION: &str = "5b1e0c52-8a5e-4b8e-9a55-d0a3a0c3c001";
-
-    fn start_agent(stage: &Stage, options: &[&str]) -> String {
-        let record = stage.home.join("record");
-        let files = format!("claude={}", stage.home.join(".claude").display());
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/terminal/fake_agent.py");
-        let mut command =
-            vec!["python3", script.to_str().unwrap(), record.to_str().unwrap(), &files];
-        command.extend(options);
-        let terminal = stage.create(&command);
-        until("the agent is linked to its terminal", || {
-            let shown = stage.run(&["show", SESSION, "--json"]).stdout;
-            let shown: Value = serde_json::from_str(&shown).unwrap_or_default();
-            shown["result"]["session"]["linked"][0]["id"] == *terminal
-                || shown["result"]["linked"][0]["id"] == *terminal
-        });
-        terminal
-    }
-
-    #[test]
-    fn row_87_a_prompt_gets_a_receipt_and_says_who_sent_it() {
-        let stage = Stage::new(Name::Ostler);
-        start_agent(&stage, &[]);
-        let mut client =
-            McpClient::start(&stage, Path::new("/"), &["--allow", "prompt", "--scope", "all"]);
-        let receipt =
-            client.ok("prompt_session", json!({ "id": SESSION, "text": "run the tests" }));
-        assert_eq!(receipt["state"], "accepted", "{receipt}");
-        let talk = client.ok("read_talk", json!({ "id": SESSION }));
-        let told = talk["entries"].to_string();
-        assert!(told.contains("by ostler mcp] run the tests"), "{told}");
-    }
-
-    #[test]
-    fn row_87_neither_the_caller_nor_one_above_it_is_prompted() {
-        let stage = Stage::new(Name::Ostler);
-        let terminal = start_agent(&stage, &[]);
-        // As if this server's client ran in a terminal that the agent had made.
-        let mut maker =
-            McpClient::start(&stage, Path::new("/"), &["--allow", "terminals", "--scope", "all"]);
-        let shell = maker
-            .ok("create_terminal", json!({ "command": ["/bin/bash", "--norc", "--noprofile"] }));
-        let shell = shell["id"].as_str().unwrap().to_owned();
-        let manifest = stage.directory(&shell).join("session.json");
-        let mut written: Value =
-            serde_json::from_slice(&std::fs::read(&manifest).unwrap()).unwrap();
-        written["env"]["OSTLER_MCP_LINEAGE"] = json!(format!("claude-code:{SESSION}"));
-        std::fs::write(&manifest, written.to_string()).unwrap();
-        maker.ok("wait", json!({ "id": shell, "text": "$" }));
-        let hello = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#;
-        let rest = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
-        let prompt = json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/call", "params":
-            { "name": "prompt_session", "arguments": { "id": SESSION, "text": "loop" } } });
-        let ask = stage.home.write("ask", format!("{hello}\n{rest}\n{prompt}\n"));
-        let server = env!("CARGO_BIN_EXE_ostler");
-        let run = format!(
-            "(cat {}; sleep 3) | {server} mcp --allow prompt --scope all 2>/dev/null | grep -c 'one that started it'",
-            ask.display()
-        );
-        let told = maker.ok("run", json!({ "id": shell, "command": run }));
-        assert!(told["quotedOutput"].as_str().unwrap().contains('1'), "{told}");
-        let noted = std::fs::read_to_string(stage.home.join("record")).unwrap_or_default();
-        assert!(!noted.contains("loop"), "{noted}");
-        drop(terminal);
-    }
 }

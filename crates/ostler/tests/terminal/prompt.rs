@@ -131,6 +131,31 @@ fn row_17_prompts_at_once_are_each_recorded_once() {
 }
 
 #[test]
+fn row_13_an_agent_that_was_told_nothing_is_idle_until_somebody_presses_enter() {
+    // What it does is not in its files.
+    let fresh = |touch: bool| {
+        let claude = super::launch::InstalledClaude::new(&["status=odd"]);
+        let (code, answer) = claude.run(&["launch", "claude", "--name", "new"]);
+        assert_eq!(code, 0, "{answer}");
+        if touch {
+            let (code, answer) = claude.run(&["send-keys", "new", "Enter"]);
+            assert_eq!(code, 0, "{answer}");
+        }
+        let (code, answer) = claude.run(&["prompt", "new", TEXT]);
+        (code, answer, claude)
+    };
+    let (code, answer, claude) = fresh(false);
+    assert_eq!((code, &answer["result"]["state"]), (0, &"accepted".into()), "{answer}");
+    // Told once, it may be at work.
+    let (code, answer) = claude.run(&["prompt", "new", "and more"]);
+    assert_eq!((code, &answer["error"]["details"]["reason"]), (13, &"activity-unknown".into()));
+    let (code, answer, claude) = fresh(true);
+    let reason = &answer["error"]["details"]["reason"];
+    assert_eq!((code, reason), (13, &"activity-unknown".into()), "{answer}");
+    assert_eq!(claude.noted("pasted").len(), 0);
+}
+
+#[test]
 fn row_94_a_terminal_without_a_known_agent_is_not_driven() {
     let stage = Stage::new(Name::Ostler);
     let terminal = stage.create(&["sleep", "600"]);

@@ -133,10 +133,10 @@ fn find_text(value: &Value, end: &str) -> Option<String> {
 }
 
 /// An agent outside of ostler's terminals: the test is its parent, on no terminal.
-struct ForeignClaude(std::process::Child);
+pub(super) struct ForeignClaude(std::process::Child);
 
 impl ForeignClaude {
-    fn start(claude: &InstalledClaude, id: &str) -> Self {
+    pub(super) fn start(claude: &InstalledClaude, id: &str) -> Self {
         let mut command = claude.command();
         let words = ["-qc", &format!("bin/claude --resume {id}"), "/dev/null"];
         let program = std::mem::replace(&mut command, std::process::Command::new("script"));

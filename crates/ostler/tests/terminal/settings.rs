@@ -84,7 +84,7 @@ fn the_documented_file_is_valid_and_begins_with_the_defaults() {
     let page = std::fs::read_to_string(page).unwrap();
     let blocks: Vec<&str> =
         page.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
-    assert_eq!(blocks.len(), 5);
+    assert_eq!(blocks.len(), 6);
     let shown = |text: &str| configured(text).run(&["config", "show"]).exits(0).stdout;
     assert_eq!(shown(blocks[0]), shown(""));
     assert!(shown(&blocks.concat()).contains("profiles = [\"paper\"]\n"));

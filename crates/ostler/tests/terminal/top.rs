@@ -1,44 +1,67 @@
 //! The dashboard as people have it: the real binary, on terminals that are themselves hosted here.
 
+use std::process::Command;
 use std::time::Duration;
 
 use super::stage::{Name, Stage, is_alive, kill, until};
 
 /// A terminal on which somebody opens the dashboard.
-fn seat(stage: &Stage, size: (u16, u16), options: &str) -> String {
+pub(super) fn seat(stage: &Stage, size: (u16, u16), options: &str) -> String {
     let ostler = env!("CARGO_BIN_EXE_ostler");
+    seat_of(stage, size, &format!("{ostler} top {options}"))
+}
+
+/// A terminal on which somebody opens the dashboard by these words of a shell.
+pub(super) fn seat_of(stage: &Stage, size: (u16, u16), words: &str) -> String {
     let script = format!(
-        "export LANG=C.UTF-8; echo BEFORE; stty -a >modes-before; {ostler} top {options}; echo \"left with $?\"; stty -a >modes-after; sleep 1000"
+        "export LANG=C.UTF-8; echo BEFORE; stty -a >modes-before; {words}; echo \"left with $?\"; sleep 1000"
     );
     let (columns, rows) = (size.0.to_string(), size.1.to_string());
-    let words =
-        ["--json", "create", "--cols", &columns, "--rows", &rows, "--", "/bin/bash", "-c", &script];
+    let mut words = vec!["--json", "create", "--name", "seat", "--cols", &columns, "--rows", &rows];
+    words.extend(["--", "/bin/bash", "-c", &script]);
     stage.run(&words).exits(0).result()["sessionId"].as_str().unwrap().to_owned()
 }
 
 /// A named terminal to look at.
-fn subject(stage: &Stage, name: &str, command: &[&str]) -> String {
+pub(super) fn subject(stage: &Stage, name: &str, command: &[&str]) -> String {
     let words = [&["--json", "create", "--name", name, "--"], command].concat();
     stage.run(&words).exits(0).result()["sessionId"].as_str().unwrap().to_owned()
 }
 
-fn keys(stage: &Stage, seat: &str, names: &[&str]) {
+pub(super) fn keys(stage: &Stage, seat: &str, names: &[&str]) {
     stage.ok(&[&["send-keys", seat], names].concat());
 }
 
-fn shows(stage: &Stage, seat: &str, text: &str) {
-    until(text, || stage.screen(seat).contains(text));
+/// Waits for a text; a failure prints the screen that was there instead.
+pub(super) fn shows(stage: &Stage, seat: &str, text: &str) {
+    let mut last = ScreenOnPanic(String::new());
+    until(text, || {
+        last.0 = stage.screen(seat);
+        last.0.contains(text)
+    });
+}
+
+struct ScreenOnPanic(String);
+
+impl Drop for ScreenOnPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("the screen:\n{}", self.0);
+        }
+    }
 }
 
 /// Selects a session by filtering for its name.
-fn select(stage: &Stage, seat: &str, name: &str) {
+pub(super) fn select(stage: &Stage, seat: &str, name: &str) {
+    // What is typed before the dashboard has the terminal is the shell's.
+    until("the dashboard", || stage.screen(seat).starts_with(" ostler"));
     stage.ok(&["type", seat, &format!("/{name}")]);
     shows(stage, seat, &format!("/{name}"));
     keys(stage, seat, &["Enter"]);
 }
 
 /// The processes of the dashboard below a seat: the guard and its child.
-fn processes(stage: &Stage, seat: &str) -> (u32, u32) {
+pub(super) fn processes(stage: &Stage, seat: &str) -> (u32, u32) {
     let shell = stage.pid(seat, "childPid");
     let children = |pid: u32| -> Vec<u32> {
         let path = format!("/proc/{pid}/task/{pid}/children");
@@ -54,10 +77,15 @@ fn processes(stage: &Stage, seat: &str) -> (u32, u32) {
     found.unwrap()
 }
 
-fn modes_are_as_before(stage: &Stage) {
-    let read = |name: &str| std::fs::read_to_string(stage.home.join(name)).unwrap_or_default();
+/// The modes of the seat's terminal now are those of before. They are asked for, again and again: a
+/// shell goes on as soon as the guard is gone, and the dashboard gives them back after that.
+fn modes_are_as_before(stage: &Stage, seat: &str) {
+    let before = std::fs::read_to_string(stage.home.join("modes-before")).unwrap();
+    let shell = stage.pid(seat, "childPid");
+    let terminal = std::fs::read_link(format!("/proc/{shell}/fd/0")).unwrap();
     until("the modes as before", || {
-        !read("modes-after").is_empty() && read("modes-after") == read("modes-before")
+        let modes = Command::new("stty").arg("-a").arg("-F").arg(&terminal).output().unwrap();
+        String::from_utf8_lossy(&modes.stdout) == before
     });
 }
 
@@ -85,27 +113,62 @@ fn row_10_attach_and_back_keeps_the_row_and_takes_the_new_size() {
 
 #[test]
 fn row_19_the_terminal_is_given_back_whatever_ends_the_dashboard() {
-    for how in ["q", "TERM", "HUP", "QUIT", "KILL child", "ABRT child", "KILL guard"] {
+    let ways = ["q", "TERM", "HUP", "QUIT", "INT", "KILL child", "ABRT child", "KILL guard"];
+    for how in ways.into_iter().chain(["TERM guard", "error", "panic"]) {
         let stage = Stage::new(Name::Ostler);
-        let seat = seat(&stage, (100, 30), "");
-        shows(&stage, &seat, "ostler");
+        let pauses = testkit::pause::Pauses::new();
+        let ostler = env!("CARGO_BIN_EXE_ostler");
+        let words = format!("OSTLER_PAUSE={} {ostler} top", pauses.path().display());
+        let seat = seat_of(&stage, (100, 30), &words);
+        shows(&stage, &seat, "? help");
         let (guard, child) = processes(&stage, &seat);
         match how {
             "q" => keys(&stage, &seat, &["q"]),
             "KILL child" => kill(child, "-KILL"),
             "ABRT child" => kill(child, "-ABRT"),
             "KILL guard" => kill(guard, "-KILL"),
+            "TERM guard" => kill(guard, "-TERM"),
+            "error" | "panic" => {
+                std::fs::write(pauses.path().join("top.turn"), how).unwrap();
+                keys(&stage, &seat, &["j"]);
+            }
             signal => kill(child, &format!("-{signal}")),
         }
         until("the end of both", || !is_alive(child) && !is_alive(guard));
         // A killed guard lets the shell go on before the dashboard has given the screen back.
         until("the screen of before", || stage.screen(&seat).starts_with("BEFORE"));
-        modes_are_as_before(&stage);
-        let screen = stage.screen(&seat);
-        assert!(screen.starts_with("BEFORE"), "{how}: {screen}");
+        modes_are_as_before(&stage, &seat);
         let state = stage.ok(&["snapshot", &seat]);
         assert_eq!(state["isAltScreen"], false, "{how}: {state}");
+        let code = match how {
+            "q" => "0",
+            "TERM" | "TERM guard" => "143",
+            "HUP" => "129",
+            "QUIT" => "131",
+            "INT" => "130",
+            "ABRT child" => "134",
+            "KILL child" => "137",
+            // What the shell says before the screen is given back is on the screen that goes away.
+            "KILL guard" => continue,
+            _ => "",
+        };
+        shows(&stage, &seat, &format!("left with {code}"));
+        let screen = stage.screen(&seat);
+        if let "error" | "panic" = how {
+            assert!(screen.contains(&format!("asked to {}", &how.replace("error", "break"))));
+        }
     }
+}
+
+#[test]
+fn row_19_a_terminal_that_is_gone_ends_both() {
+    let stage = Stage::new(Name::Ostler);
+    let seat = seat(&stage, (100, 30), "");
+    shows(&stage, &seat, "? help");
+    let (guard, child) = processes(&stage, &seat);
+    // With its host the other end of the terminal is closed.
+    kill(stage.pid(&seat, "hostPid"), "-KILL");
+    until("the end of both", || !is_alive(child) && !is_alive(guard));
 }
 
 #[test]
@@ -166,14 +229,14 @@ fn row_24_a_terminal_that_does_not_read_does_not_stop_events() {
     until("its end while nobody reads", || !is_alive(child) || state() == 'Z');
     kill(host, "-CONT");
     shows(&stage, &seat, "left with");
-    modes_are_as_before(&stage);
+    modes_are_as_before(&stage, &seat);
 }
 
 #[test]
 fn row_26_accessible_mode_is_lines_and_words() {
     let stage = Stage::new(Name::Ostler);
     let cat = subject(&stage, "listener", &["/bin/cat"]);
-    let seat = seat(&stage, (120, 40), "--accessible");
+    let seat = seat(&stage, (250, 40), "--accessible");
     shows(&stage, &seat, "listener (terminal) runs");
     shows(&stage, &seat, "next · list · why N");
     stage.ok(&["type", &seat, "next\n"]);
@@ -186,10 +249,22 @@ fn row_26_accessible_mode_is_lines_and_words() {
     stage.ok(&["type", &seat, "dance 1\n"]);
     shows(&stage, &seat, "dance is no command.");
     stage.ok(&["destroy", &cat]);
-    shows(&stage, &seat, &format!("{number} listener"));
+    shows(&stage, &seat, &format!("{number} listener ended"));
     stage.ok(&["type", &seat, "quit\n"]);
     shows(&stage, &seat, "left with 0");
     assert_eq!(stage.ok(&["snapshot", &seat])["isAltScreen"], false);
+    // Everything that was ever said, in its order; what differs from run to run is one word, and where
+    // evidence stands is left out: it has an age.
+    let mut said = String::new();
+    for line in stage.screen(&seat).lines().filter(|line| !line.starts_with("  ")) {
+        let differs = |word: &str| {
+            word.contains('/') || (word.len() > 2 && word.chars().any(|c| c.is_ascii_digit()))
+        };
+        let words = line.split(' ').map(|word| if differs(word) { "#" } else { word });
+        said.push_str(words.collect::<Vec<&str>>().join(" ").trim_end());
+        said.push('\n');
+    }
+    insta::assert_snapshot!("accessible_transcript", said);
 }
 
 #[test]

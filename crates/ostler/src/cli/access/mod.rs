@@ -28,7 +28,7 @@ declare_commands![CommandEntry {
                         4 refused or unproven, 5 the agent has not ended, 6 a removal failed.")]
 pub(crate) struct AccessArgs {}
 
-/// The role of a session's keeper, which `access open` starts: nobody reads what it says.
+/// The role of a session's keeper, which `access open` starts: its output has no reader.
 pub(crate) fn run_keeper(args: impl Iterator<Item = OsString>) -> ExitCode {
     let kept = KeeperOrder::from_args(args).map(|order| {
         crate::logging::log_role_in(&order.home, "keeper");

@@ -123,7 +123,7 @@ impl AccessOpenArgs {
         let (meta, lent) = open::open_access(&request, &machine)?;
         if let Some((program, args)) = self.command.split_first() {
             let error = lend::become_command(program, args, &lent);
-            // The command did not start: nobody else will close the session.
+            // The command did not start: no other process will close the session.
             stop_access(&machine.next_turn(), &meta.id, StopReason::CommandEnded, false)?;
             return Err(error);
         }

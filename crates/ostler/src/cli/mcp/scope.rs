@@ -1,6 +1,6 @@
 //! The sandbox of an MCP server: which sessions it may see, and where it stands in a tree of agents.
 //!
-//! Whoever writes the configuration chooses the scope and the rights; a call can widen neither. Where the
+//! The author of the configuration chooses the scope and the rights; a call can widen neither. Where the
 //! server stands is read from processes and terminals: an agent's environment may be filtered by its client.
 
 use std::path::{Component, Path, PathBuf};
@@ -8,6 +8,7 @@ use std::path::{Component, Path, PathBuf};
 use flows::observe::{Observation, Observed};
 use flows::repository::{worktree_root, worktrees_of};
 use flows::terminal::{HostedSession, TerminalHome};
+use model::conversation::{ConversationEntry, ConversationRole};
 use model::session::{SessionKind, SessionName};
 use sys::proc::ProcessTable;
 
@@ -167,9 +168,68 @@ pub(super) fn calling_session(observation: &Observation) -> Option<&Observed> {
         .map(|found| found.1)
 }
 
+/// How many sessions a prompt may have come through before it counts as a loop.
+const MOST_RELAYS: usize = 8;
+
+const MARK_BEGIN: &str = "[from ";
+const MARK_END: &str = ", by ostler mcp] ";
+
+/// What a prompt of a program's begins with: who reads it can tell it from a person's.
+pub(super) fn sender_mark(sender: &str) -> String {
+    format!("{MARK_BEGIN}{sender}{MARK_END}")
+}
+
+/// Who sent a prompt, if a program did.
+fn marked_sender(prompt: &str) -> Option<&str> {
+    let (sender, _) = prompt.strip_prefix(MARK_BEGIN)?.split_once(MARK_END)?;
+    Some(sender)
+}
+
+/// The program that a session's last prompt came from; a person's says nothing.
+fn last_sender(one: &Observed) -> Option<String> {
+    let mut last = None;
+    let mut note = |entry: ConversationEntry| {
+        if entry.role == ConversationRole::User {
+            last = marked_sender(&entry.text).map(str::to_owned);
+        }
+    };
+    let source = one.source.as_ref()?;
+    flows::converse::read_conversation(one.session.agent, source, 0, &mut note).ok()?;
+    last
+}
+
+/// Whether the caller is at work because the target prompted it, itself or through others: then a prompt
+/// to the target would go round for ever.
+pub(super) fn is_answering(
+    observation: &Observation,
+    caller: &Observed,
+    target: &SessionName,
+) -> bool {
+    let mut at = caller;
+    for _ in 0..MOST_RELAYS {
+        let Some(sender) = last_sender(at) else { return false };
+        if sender == target.to_string() {
+            return true;
+        }
+        let is_it = |one: &&Observed| one.session.session_name().to_string() == sender;
+        match observation.sessions.iter().find(is_it) {
+            Some(next) => at = next,
+            None => return false,
+        }
+    }
+    true
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn row_87_the_mark_names_its_sender_and_nothing_else_does() {
+        assert_eq!(marked_sender(&(sender_mark("codex:a") + "go on")), Some("codex:a"));
+        assert_eq!(marked_sender("please read [from codex:a, by ostler mcp] x"), None);
+        assert_eq!(marked_sender("[from the start"), None);
+    }
 
     #[test]
     fn row_84_a_project_is_its_directory_its_worktrees_and_nothing_beside() {

@@ -1,6 +1,6 @@
 //! The MCP server (Model Context Protocol, on stdio): what `ostler` knows, for agents.
 //!
-//! It is read-only and limited to the project of its working directory unless whoever configured it said
+//! It is read-only and limited to the project of its working directory unless its configuration said
 //! otherwise; a call can widen neither. Nothing here removes, stops, pins, or types into what it did not make.
 //! The runtime exists in this role only; every tool runs on a thread of its own, because all of them block.
 
@@ -32,8 +32,9 @@ use crate::cli::version::OSTLER_VERSION;
 use crate::config::{McpRight, McpServerSettings};
 use crate::error::Error;
 
-/// How many tools may run at once: each waits for files, hosts or agents.
-const MOST_CALLS_AT_ONCE: usize = 16;
+/// How many tools may run at once: each waits for files, hosts or agents, and goes on waiting for a while
+/// when its call is cancelled.
+const MOST_CALLS_AT_ONCE: usize = 64;
 
 /// How long one session may take to be searched before what was found is given.
 const SEARCH_TIMEOUT: Duration = Duration::from_secs(60);
@@ -131,10 +132,21 @@ impl McpServerState {
         }
     }
 
+    /// Whether something that may be seen is meant.
+    fn is_visible(&self, text: &str) -> bool {
+        matches!(self.scope, VisibleScope::Everything)
+            || self.observe_visible().is_ok_and(|seen| self.find_visible(&seen, text).is_ok())
+    }
+
     /// The terminal that was named, if it may be seen.
     pub(super) fn find_visible_terminal(&self, text: &str) -> Result<HostedSession, Error> {
         let not_found = || Error::from(AddressError::NotFound(text.to_owned()));
-        let terminal = self.call_context().find_terminal(text)?;
+        let terminal = match self.call_context().find_terminal(text) {
+            Ok(terminal) => terminal,
+            // What an error says of a session may name what may not be seen.
+            Err(_) if !self.is_visible(text) => return Err(not_found()),
+            Err(error) => return Err(error),
+        };
         match self.scope.contains(Some(&terminal.manifest.cwd)) {
             true => Ok(terminal),
             false => Err(not_found()),
@@ -212,13 +224,19 @@ impl ServerHandler for McpService {
     async fn call_tool(
         &self,
         request: CallToolRequestParams,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let state = Arc::clone(&self.0);
         let input = Value::Object(request.arguments.unwrap_or_default());
         let called = tokio::task::spawn_blocking(move || state.call(&request.name, input));
-        let result =
-            called.await.map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
+        // What was begun is done; a call that only waits ends with its own time.
+        let result = tokio::select! {
+            result = called => result,
+            () = context.ct.cancelled() => {
+                return Err(ErrorData::internal_error("the call was cancelled", None));
+            }
+        };
+        let result = result.map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
         Ok(result.into())
     }
 }

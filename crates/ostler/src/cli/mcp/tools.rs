@@ -11,6 +11,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::quote;
 use super::server::McpServerState;
 use crate::config::McpRight;
 use crate::error::Error;
@@ -19,6 +20,7 @@ mod look;
 mod prompt;
 mod screens;
 mod terminals;
+mod totals;
 
 /// What a tool does to the world. Clients are told, and nothing relies on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +54,10 @@ pub(super) struct ToolAnswer {
     pub(super) picture: Option<Vec<u8>>,
 }
 
+/// The field that says what quoted fields are. Clients that are given a structured answer show their model
+/// that alone, not the text with its fence.
+const NOTICE_FIELD: &str = "notice";
+
 /// One line of the table.
 pub(super) struct ToolEntry {
     pub(super) name: &'static str,
@@ -70,9 +76,9 @@ const ALL_TOOLS: &[ToolEntry] = &[
     entry::<look::GetSession>(),
     entry::<look::ReadTalk>(),
     entry::<look::SearchTalks>(),
-    entry::<look::SumUsage>(),
-    entry::<look::DiskUse>(),
-    entry::<look::CleanUpPlan>(),
+    entry::<totals::SumUsage>(),
+    entry::<totals::DiskUse>(),
+    entry::<totals::CleanUpPlan>(),
     entry::<screens::ReadScreen>(),
     entry::<screens::TakeScreenshot>(),
     entry::<screens::WaitFor>(),
@@ -111,8 +117,13 @@ fn run_tool<T: McpTool>(state: &McpServerState, input: Value) -> Result<ToolAnsw
         )
     })?;
     let output = T::run(state, input)?;
-    let structured = serde_json::to_value(&output)
+    let mut structured = serde_json::to_value(&output)
         .map_err(|error| Error::Output(std::io::Error::other(error)))?;
+    if quote::has_quoted_fields(&structured)
+        && let Value::Object(fields) = &mut structured
+    {
+        fields.insert(NOTICE_FIELD.to_owned(), quote::QUOTED_NOTICE.into());
+    }
     Ok(ToolAnswer { picture: T::picture(&output), structured })
 }
 
@@ -124,8 +135,12 @@ fn describe_tool<T: McpTool>() -> Tool {
     let settings = schemars::generate::SchemaSettings::draft2020_12;
     let input = settings().into_generator().into_root_schema_for::<T::Input>();
     let output = settings().for_serialize().into_generator().into_root_schema_for::<T::Output>();
+    let mut output = output.to_value();
+    if let Some(Value::Object(fields)) = output.get_mut("properties") {
+        fields.insert(NOTICE_FIELD.to_owned(), serde_json::json!({ "type": "string" }));
+    }
     Tool::new(T::NAME, T::DESCRIPTION, as_object(input.to_value()))
-        .with_raw_output_schema(as_object(output.to_value()))
+        .with_raw_output_schema(as_object(output))
         .with_annotations(annotations)
 }
 
@@ -157,7 +172,7 @@ mod tests {
         );
     }
 
-    /// Whatever another wrote is in a field whose name says so, in every answer of every tool.
+    /// What another party wrote is in a field whose name says so, in every answer of every tool.
     #[test]
     fn row_85_quoted_text_stands_only_in_quoted_fields() {
         fn check(name: &str, schema: &Value) {

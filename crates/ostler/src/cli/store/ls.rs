@@ -33,7 +33,7 @@ declare_commands![CommandEntry {
 
 /// List the sessions of OpenClaw's stores, the last changed first.
 ///
-/// `changed` is when OpenClaw last wrote the entry, which is not when somebody last spoke.
+/// `changed` is when OpenClaw last wrote the entry, which is not when the last message came.
 #[derive(Debug, Args)]
 pub(crate) struct StoreLsArgs {
     #[command(flatten)]

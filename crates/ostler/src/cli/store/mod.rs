@@ -42,7 +42,7 @@ struct StoreSelectionArgs {
 }
 
 impl StoreSelectionArgs {
-    /// The stores that are meant; `otherwise` if nobody says.
+    /// The stores that are meant; `otherwise` if none is named.
     fn store_selection(&self, otherwise: StoreSelection) -> StoreSelection {
         match (&self.agent, &self.store) {
             (Some(agent), _) => StoreSelection::Agent(agent.clone()),
@@ -53,7 +53,7 @@ impl StoreSelectionArgs {
     }
 }
 
-/// A store by its path. Whoever changes it may work in another directory.
+/// A store by its path. The process that changes it may work in another directory.
 fn store_at_path(path: &Path) -> StoreSelection {
     StoreSelection::Path(std::path::absolute(path).unwrap_or_else(|_| path.to_owned()))
 }

@@ -9,13 +9,18 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use flows::terminal::screen::RESTORE;
 use flows::terminal::stream::{self, FrameKind, Keyboard};
-use flows::terminal::{HostedSession, ask};
+use flows::terminal::{TerminalHome, ask};
+use model::fleet_order::OrderArguments;
+use model::helper::{HelperAsk, TerminalVisit, ViewRequest};
 use model::hosted::HostFault;
-use model::hosted::wire::{AttachParams, Dimensions};
+use model::hosted::wire::{AttachParams, AttachResult, Dimensions};
+use sys::dropped::NoteDropped;
+use sys::machine::Machine;
 use sys::proc::Signal;
 
 use crate::cli::CliContext;
 use crate::error::Error;
+use crate::helper;
 use crate::render::output;
 
 declare_commands![CommandEntry {
@@ -24,7 +29,9 @@ declare_commands![CommandEntry {
     agent_tty: 15,
     examples: &[
         example("attach build", "Join the terminal named build; Ctrl-] leaves it.").on(Person),
-        example("attach build --read-only", "Only look.").on(Person)
+        example("attach build --read-only", "Only look.").on(Person),
+        example("attach server/build", "Join a terminal of another machine of the fleet.")
+            .on(Person)
     ],
     cases: &[empty("attach build"), refused("attach build").on(Terminal)],
     uncased: &[
@@ -61,6 +68,9 @@ pub(crate) struct AttachArgs {
 /// Takes away what was shown: it was another terminal's.
 const CLEAR_SCREEN: &str = "\x1b[2J\x1b[H";
 
+/// How long the hub is waited for.
+const AFAR_TIMEOUT_MS: u64 = 2000;
+
 /// How it ended.
 enum AttachEnd {
     ByKey,
@@ -75,7 +85,20 @@ impl AttachArgs {
         Self { id: id.to_owned(), read_only: false, take: false, keep_size: false, detach_key: ']' }
     }
 
-    pub(crate) fn run_attach(&self, context: &CliContext) -> Result<ExitCode, Error> {
+    /// As an order for another machine names it.
+    pub(crate) fn of_order(given: &OrderArguments) -> Self {
+        let has = |name: &str| given.options.contains_key(name);
+        let key = given.options.get("detach-key").and_then(|values| values.first());
+        Self {
+            id: given.words.first().cloned().unwrap_or_default(),
+            read_only: has("read-only"),
+            take: has("take"),
+            keep_size: has("keep-size"),
+            detach_key: key.and_then(|text| text.chars().next()).unwrap_or(']'),
+        }
+    }
+
+    fn check_place(&self, context: &CliContext) -> Result<u8, Error> {
         if context.json {
             return Err(HostFault::invalid_input(
                 "attach is for people; use snapshot or logs for data.",
@@ -86,13 +109,48 @@ impl AttachArgs {
             let message = "attach needs a terminal on standard input and output.";
             return Err(HostFault::invalid_input(message).into());
         }
-        let key = control_byte(self.detach_key)?;
-        let session = context.find_terminal(&self.id)?;
+        Ok(control_byte(self.detach_key)?)
+    }
+
+    fn attach_params(&self) -> AttachParams {
         let size = sys::terminal::stdout_size()
             .filter(|_| !self.keep_size)
             .map(|size| Dimensions { cols: size.cols, rows: size.rows });
-        let params = AttachParams { size, read_only: self.read_only, take: self.take, by: None };
-        let (welcome, early, stream) = ask::attach_terminal(&session, params)?;
+        AttachParams { size, read_only: self.read_only, take: self.take, by: None }
+    }
+
+    pub(crate) fn run_attach(&self, context: &CliContext) -> Result<ExitCode, Error> {
+        let key = self.check_place(context)?;
+        let session = context.find_terminal(&self.id)?;
+        let joined = ask::attach_terminal(&session, self.attach_params())?;
+        let gone = format!("[the host of {} is gone]", session.id);
+        let left = self.view_terminal(key, joined)?;
+        Ok(report_end(&session.id, &gone, &left))
+    }
+
+    /// Joins a terminal of another machine through the network helper, which speaks as its host does.
+    pub(crate) fn run_afar(&self, context: &CliContext, host: &str) -> Result<ExitCode, Error> {
+        let key = self.check_place(context)?;
+        let view = ViewRequest {
+            host: host.to_owned(),
+            terminal: self.id.clone(),
+            params: self.attach_params(),
+            timeout_ms: AFAR_TIMEOUT_MS,
+        };
+        let ask = HelperAsk::FleetView(Box::new(view));
+        let (mut helper, joined) = helper::join_helper(context.machine()?, ask)?;
+        let name = format!("{host}/{}", self.id);
+        let gone = format!("[the way to {name} is lost; it may go on there]");
+        let left = self.view_terminal(key, joined);
+        helper.wait().note_dropped("the end of the network helper");
+        Ok(report_end(&name, &gone, &left?))
+    }
+
+    fn view_terminal(
+        &self,
+        key: u8,
+        (welcome, early, stream): (AttachResult, Vec<u8>, UnixStream),
+    ) -> Result<AttachEnd, Error> {
         let signals = sys::signals::watch_signals(&[
             Signal::WindowChange,
             Signal::Terminate,
@@ -114,24 +172,30 @@ impl AttachArgs {
                 viewing.announce_writer();
             }
             let left = viewing.run_viewer(&signals);
-            // Whatever happened, the terminal is given back as it was.
+            // In every case the terminal is given back as it was.
             let mut out = std::io::stdout().lock();
             let _ = write!(out, "{RESTORE}{CLEAR_SCREEN}").and_then(|()| out.flush());
             left?
         };
-        Ok(report_end(&session, &left))
+        Ok(left)
     }
 }
 
-fn report_end(session: &HostedSession, left: &AttachEnd) -> ExitCode {
+/// Joins a terminal of this machine for an operator of the fleet.
+pub(crate) fn join_for_operator(
+    visit: &TerminalVisit,
+) -> Result<(AttachResult, Vec<u8>, UnixStream), String> {
+    let machine = Machine::here().map_err(|error| error.to_string())?;
+    let home = TerminalHome::at_root(machine.home(), &machine);
+    let session = home.find_session(&visit.terminal).map_err(|error| error.to_string())?;
+    ask::attach_terminal(&session, visit.params.clone()).map_err(|fault| fault.message)
+}
+
+fn report_end(name: &str, gone: &str, left: &AttachEnd) -> ExitCode {
     match left {
-        AttachEnd::ByKey => output::print_notice(&format!("[detached from {}]", session.id)),
-        AttachEnd::Over(how) => {
-            output::print_notice(&format!("[session {} is over: {how}]", session.id))
-        }
-        AttachEnd::HostGone => {
-            output::print_notice(&format!("[the host of {} is gone]", session.id))
-        }
+        AttachEnd::ByKey => output::print_notice(&format!("[detached from {name}]")),
+        AttachEnd::Over(how) => output::print_notice(&format!("[session {name} is over: {how}]")),
+        AttachEnd::HostGone => output::print_notice(gone),
         AttachEnd::BySignal(signal) => return ExitCode::from(128 + signal),
     }
     ExitCode::SUCCESS

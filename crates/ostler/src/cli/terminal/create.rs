@@ -81,7 +81,7 @@ pub(crate) struct CreateArgs {
     scrollback: Option<usize>,
 }
 
-/// Keeps agents out of directories that somebody has locked.
+/// Keeps agents out of directories that are locked.
 fn check_lock(context: &CliContext, cwd: Option<&str>) -> Result<(), Error> {
     let directory = cwd.map_or_else(|| context.current_dir(), std::path::PathBuf::from);
     match refuse_locked(context.machine()?, &directory) {

@@ -3,15 +3,19 @@
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use flows::control::agent_wait::{AgentWait, AwaitedActivity, AwaitedAgent, wait_for_agent};
+use flows::control::agent_wait::{
+    AgentWait, AwaitedActivity, AwaitedAgent, SeveralAgents, wait_for_agent, wait_for_several,
+};
 use flows::observe::ObserveScope;
 use flows::terminal::screen::Personality;
-use flows::terminal::wait;
+use flows::terminal::{HostedSession, wait};
 use model::hosted::wire::{RenderParams, WaitParams, WaitResult};
 use model::hosted::{FaultCode, HostFault};
+use model::session::SessionName;
 use model::status::Activity;
 
 use crate::cli::CliContext;
+use crate::cli::groups::find_group;
 use crate::error::{self, Error};
 use crate::render::{output, text};
 
@@ -81,9 +85,19 @@ impl WaitedAgentState {
 /// screen. Exit code 11 when the time was up.
 #[derive(Debug, Args)]
 pub(crate) struct WaitArgs {
-    /// The session.
-    #[arg(value_name = "SESSION", add = crate::cli::complete::terminals())]
-    id: String,
+    /// The session; several with `--for-agent`.
+    #[arg(value_name = "SESSION", required_unless_present = "group",
+          add = crate::cli::complete::terminals())]
+    ids: Vec<String>,
+    /// Every agent that was launched as this group.
+    #[arg(long, value_name = "GROUP", requires = "for_agent", add = crate::cli::complete::groups())]
+    group: Option<String>,
+    /// Of several agents, until one does it.
+    #[arg(long, requires = "for_agent")]
+    any: bool,
+    /// Of several agents, until all do it at once: the default.
+    #[arg(long, requires = "for_agent", conflicts_with = "any")]
+    all: bool,
     /// The program's end.
     #[arg(long)]
     exit: bool,
@@ -138,13 +152,18 @@ impl WaitArgs {
             return Err(HostFault::invalid_input(message).into());
         }
         let mut result = if let Some(state) = self.for_agent {
-            self.wait_for_state(context, state.wanted_state(), timeout_ms)?
+            match self.ids.as_slice() {
+                [id] if self.group.is_none() => {
+                    wait_for_state(context, id, state.wanted_state(), timeout_ms)?
+                }
+                _ => self.wait_for_all(context, state.wanted_state(), timeout_ms)?,
+            }
         } else if on_screen {
             if let (Personality::AgentTty, Some(pattern)) = (personality, &render.regex) {
                 wait::check_nested_quantifiers(pattern)?;
             }
             wait::check_conditions(&render)?;
-            wait::wait_for_render(&context.find_terminal(&self.id)?, &render)?
+            wait::wait_for_render(&context.find_terminal(self.only_id()?)?, &render)?
         } else {
             let idle_ms = super::parse_span("--idle-ms", self.idle_ms.as_deref(), 1, personality)?;
             if self.exit == idle_ms.is_some() {
@@ -158,7 +177,7 @@ impl WaitArgs {
                 return Err(HostFault::new(FaultCode::InvalidDuration, message).into());
             }
             let params = WaitParams { exit: self.exit, idle_ms, timeout_ms };
-            wait::wait_for_session(&context.find_terminal(&self.id)?, &params)?
+            wait::wait_for_session(&context.find_terminal(self.only_id()?)?, &params)?
         };
         if context.personality == Personality::AgentTty {
             (result.condition, result.screen, result.exit_signal) = (None, None, None);
@@ -174,29 +193,52 @@ impl WaitArgs {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Waits for the agent in a terminal, or for the one that has a conversation elsewhere.
-    fn wait_for_state(
+    /// The one terminal whose screen or program is waited for.
+    fn only_id(&self) -> Result<&str, Error> {
+        match self.ids.as_slice() {
+            [id] => Ok(id),
+            _ => Err(Error::usage_error(
+                "a screen or a program is waited for in one terminal, and several are named",
+                "name one, or wait for agents: `--for-agent idle`",
+            )),
+        }
+    }
+
+    /// Waits for several agents, or for those of a group.
+    fn wait_for_all(
         &self,
         context: &CliContext,
         wanted: AwaitedActivity,
         timeout_ms: Option<u64>,
     ) -> Result<WaitResult, Error> {
-        let wait = |agent, scope| {
-            let wait = AgentWait { agent, wanted, timeout_ms };
-            Ok(wait_for_agent(&wait, context.live_source(scope, &[])?)?)
-        };
-        match context.find_terminal(&self.id) {
-            Ok(session) => wait(AwaitedAgent::InTerminal(&session), ObserveScope::Active),
-            Err(Error::NotHosted { .. }) => {
-                let observation = context.observe_now(ObserveScope::All, &[])?;
-                let here = std::env::current_dir().unwrap_or_default();
-                let found = flows::address::resolve_session(&observation, &self.id, &here)?;
-                // Also its end is to be seen.
-                let name = found.session.session_name();
-                wait(AwaitedAgent::OfSession(name), ObserveScope::All)
-            }
-            Err(error) => Err(error),
+        let mut found = Vec::new();
+        for id in &self.ids {
+            found.push((id.clone(), find_awaited(context, id)?));
         }
+        let members = self.group.as_deref().map(|group| find_group(context, group)).transpose()?;
+        let terminals = context.terminals_home()?;
+        for member in members.into_iter().flatten() {
+            match member.terminal.as_deref().map(|id| terminals.open_session(id)) {
+                Some(Ok(session)) => {
+                    found.push((session.id.clone(), FoundAgent::Terminal(Box::new(session))));
+                }
+                // What was never started, or is not kept any more, is over.
+                _ if wanted == AwaitedActivity::Ended => {}
+                _ => {
+                    let message = format!("`{}` does not run", member.full_name());
+                    return Err(HostFault::new(FaultCode::SessionNotRunning, message).into());
+                }
+            }
+        }
+        let agents = found.iter().map(|(name, agent)| {
+            let agent = match agent {
+                FoundAgent::Terminal(session) => AwaitedAgent::InTerminal(session),
+                FoundAgent::Session(name) => AwaitedAgent::OfSession(name.clone()),
+            };
+            (name.clone(), agent)
+        });
+        let wait = SeveralAgents { agents: agents.collect(), wanted, any: self.any, timeout_ms };
+        Ok(wait_for_several(&wait, context.live_source(ObserveScope::All, &[])?)?)
     }
 
     fn render_params(&self, personality: Personality) -> Result<RenderParams, HostFault> {
@@ -218,6 +260,46 @@ impl WaitArgs {
             timeout_ms: super::parse_span("--timeout", self.timeout.as_deref(), 0, personality)?,
             renderer_name: None,
         })
+    }
+}
+
+/// What an id names.
+enum FoundAgent {
+    Terminal(Box<HostedSession>),
+    Session(SessionName),
+}
+
+/// The terminal that is meant, else the conversation, wherever it runs.
+fn find_awaited(context: &CliContext, id: &str) -> Result<FoundAgent, Error> {
+    match context.find_terminal(id) {
+        Ok(session) => Ok(FoundAgent::Terminal(Box::new(session))),
+        Err(Error::NotHosted { .. }) => {
+            let observation = context.observe_now(ObserveScope::All, &[])?;
+            let here = std::env::current_dir().unwrap_or_default();
+            let found = flows::address::resolve_session(&observation, id, &here)?;
+            Ok(FoundAgent::Session(found.session.session_name()))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Waits for the agent in a terminal, or for the one that has a conversation elsewhere.
+fn wait_for_state(
+    context: &CliContext,
+    id: &str,
+    wanted: AwaitedActivity,
+    timeout_ms: Option<u64>,
+) -> Result<WaitResult, Error> {
+    let wait = |agent, scope| {
+        let wait = AgentWait { agent, wanted, timeout_ms };
+        Ok(wait_for_agent(&wait, context.live_source(scope, &[])?)?)
+    };
+    match find_awaited(context, id)? {
+        FoundAgent::Terminal(session) => {
+            wait(AwaitedAgent::InTerminal(&session), ObserveScope::Active)
+        }
+        // Also its end is to be seen.
+        FoundAgent::Session(name) => wait(AwaitedAgent::OfSession(name), ObserveScope::All),
     }
 }
 
@@ -244,6 +326,14 @@ fn render_wait_text(result: &WaitResult) -> String {
     if let Some(agent) = &result.agent {
         let (name, activity) = (&agent.agent, agent.activity.as_str());
         out.push_str(&format!("Agent: {name} {}, {activity}\n", text::one_line(&agent.id)));
+    }
+    for one in &result.sessions {
+        let state = match &one.agent {
+            _ if one.ended => "ended",
+            Some(agent) => agent.activity.as_str(),
+            None => "unknown",
+        };
+        out.push_str(&format!("{}: {state}\n", text::one_line(&one.session)));
     }
     if let Some(matched) = &result.matched_text {
         out.push_str(&format!("Matched: {}\n", text::one_line(matched)));

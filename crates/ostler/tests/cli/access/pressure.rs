@@ -110,6 +110,35 @@ fn m5_connections_that_ask_nothing_shut_nobody_out() {
     assert!(begun.elapsed() < Duration::from_secs(45), "{:?}", begun.elapsed());
 }
 
+/// A connection is passed to another process: the log names the one that asks.
+#[cfg(target_os = "linux")]
+#[test]
+fn l12_a_signature_is_logged_under_the_process_that_asked_for_it() {
+    use std::os::fd::OwnedFd;
+    use std::process::{Command, Stdio};
+
+    let lent = lend("");
+    let mut stream = connect(&lent.socket);
+    assert_eq!(ask(&mut stream, &lent.sign()).unwrap()[0], SIGN_RESPONSE);
+    let passed = OwnedFd::from(stream.try_clone().unwrap());
+    let mut child =
+        Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::from(passed)).spawn().unwrap();
+    let message = lent.sign();
+    let length = u32::try_from(message.len()).unwrap().to_be_bytes();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(&[&length, message.as_slice()].concat()).unwrap();
+    let mut answer = [0; 5];
+    stream.read_exact(&mut answer).unwrap();
+    assert_eq!(answer[4], SIGN_RESPONSE);
+    let log = lent.log();
+    let signed: Vec<&Value> = log.iter().filter(|entry| entry["event"] == "sign").collect();
+    assert_eq!(signed[0]["peer"]["pid"], std::process::id(), "{signed:#?}");
+    assert_eq!(signed[1]["peer"]["pid"], child.id(), "{signed:#?}");
+    assert_eq!(signed[1]["peer"]["comm"], "cat", "{signed:#?}");
+    drop(stdin);
+    child.wait().unwrap();
+}
+
 #[test]
 fn m4_refusals_fill_no_log_and_signatures_stay_in_it() {
     let lent = lend("");

@@ -2,5 +2,7 @@
 
 mod client;
 mod routes;
+mod scanner;
 mod security;
+mod settle;
 mod stream;

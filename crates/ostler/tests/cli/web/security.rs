@@ -161,14 +161,23 @@ fn row_40_rude_clients_cost_nobody_else_anything() {
     let home = TempHome::new();
     let web = WebUnderTest::start(&home, "");
     let token = web.sign_in();
-    let idle: Vec<_> = (0..400).map(|_| web.connect()).collect();
-    let mut slow = web.connect();
-    slow.write_all(b"GET / HTTP/1.1\r\nHost: ").unwrap();
+    let idle: Vec<_> = (0..1000).map(|_| web.connect()).collect();
+    let host = web.host();
+    // Slow in the head, slow in the body, and silent after an answer.
+    let mut slow = Vec::new();
+    for begun in [
+        "GET / HTTP/1.1\r\nHost: ".to_owned(),
+        format!("POST /v1/tab HTTP/1.1\r\nHost: {host}\r\nContent-Length: 20\r\n\r\n{{\"key"),
+        format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n"),
+    ] {
+        let mut stream = web.connect();
+        stream.write_all(begun.as_bytes()).unwrap();
+        slow.push(stream);
+    }
     let begun = Instant::now();
     assert_eq!(web.get("/v1/tab", &token).status, 200);
     assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
-    drop(idle);
-    let host = web.host();
+    drop((idle, slow));
     let huge = format!("GET / HTTP/1.1\nHost: {host}\nX-Big: {}", "x".repeat(100_000));
     assert!([0, 400, 431].contains(&web.say(&huge, b"").status));
     let head = format!(

@@ -22,8 +22,12 @@ impl<'a> HostedUnderTest<'a> {
         Self { home, id: made["sessionId"].as_str().unwrap().to_owned() }
     }
 
-    fn snapshot(&self) -> Value {
-        run(self.home, &format!("snapshot {} --json", self.id)).exits(0).result()
+    /// The lines of its snapshot.
+    fn lines(&self) -> Vec<String> {
+        let shown = run(self.home, &format!("snapshot {} --json", self.id)).exits(0).result();
+        let lines = shown["visibleLines"].as_array().unwrap().iter();
+        let text = |line: &Value| line["text"].as_str().or(line.as_str()).unwrap().to_owned();
+        lines.map(|line| text(line).trim_end().to_owned()).collect()
     }
 }
 
@@ -62,6 +66,10 @@ impl ShownPage {
         if let Some(writer) = frame["writer"].as_str() {
             self.writer = writer.to_owned();
         }
+    }
+
+    fn shown_lines(&self) -> Vec<String> {
+        self.rows.iter().map(|row| row.trim_end().to_owned()).collect()
     }
 
     fn text(&self) -> String {
@@ -121,15 +129,7 @@ fn row_46_what_a_page_shows_is_the_snapshot() {
     subscribe(&mut socket, &hosted.id);
     let mut page = ShownPage::default();
     page.follow(&mut socket, "the end of the script", |page| page.text().contains("over"));
-    let rows = hosted.snapshot()["visibleLines"].clone();
-    let rows: Vec<String> = rows
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|row| row["text"].as_str().or(row.as_str()).unwrap().trim_end().to_owned())
-        .collect();
-    let shown: Vec<String> = page.rows.iter().map(|row| row.trim_end().to_owned()).collect();
-    assert_eq!(shown, rows);
+    assert_eq!(page.shown_lines(), hosted.lines());
 }
 
 #[test]
@@ -154,6 +154,102 @@ fn row_47_frames_merge_while_one_is_unseen() {
     socket.send(&json!({ "op": "seen", "ch": 1, "gen": page.generation }));
     page.follow(&mut socket, "the newest state", |page| page.text().contains("the end"));
     assert!(page.frames <= 4, "{} frames for 3000 lines", page.frames);
+}
+
+/// Kilobytes that a process has in memory.
+fn resident_kilobytes(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+#[test]
+fn row_47_a_page_that_never_answers_costs_no_memory_and_others_see_everything() {
+    let home = TempHome::new();
+    let web = WebUnderTest::start(&home, "");
+    let token = web.sign_in();
+    let script = "read go; yes 0123456789012345678901234567890123456789 | head -c 3000000; \
+                  echo the end; cat";
+    let hosted = HostedUnderTest::create(&home, &["/bin/sh", "-c", script]);
+    let mut deaf = web.open_socket(&token);
+    subscribe(&mut deaf, &hosted.id);
+    deaf.hear_until("the first frame", |frame| frame.get("gen").is_some());
+    let mut good = web.open_socket(&token);
+    subscribe(&mut good, &hosted.id);
+    let mut page = ShownPage::default();
+    page.follow(&mut good, "the first frame", |page| page.generation > 0);
+    let before = resident_kilobytes(web.pid());
+    run(&home, &format!("type {} go --append-newline", hosted.id)).exits(0);
+    page.follow(&mut good, "the end", |page| page.text().contains("the end"));
+    let grown = resident_kilobytes(web.pid()).saturating_sub(before);
+    assert!(grown < 2048, "{grown} KB more after 3 MB that one page has not seen");
+}
+
+#[test]
+fn row_49_sizes_other_screens_clears_scrolls_and_whole_frames_are_the_snapshot() {
+    let home = TempHome::new();
+    let web = WebUnderTest::start(&home, "--allow type");
+    let token = web.sign_in();
+    let steps = [
+        "\\033[?1049h\\033[2J\\033[3;3Hother",
+        "\\033[?1049l",
+        "\\033[2J\\033[Hclear",
+        "\\033[2;5r\\033[5;1H\\n\\n\\nscrolled\\033[r",
+        "\\033[?2026h\\033[2J\\033[1;1Hone\\033[2;1Htwo\\033[?2026l",
+        "\\033[10;1H\\n\\n\\n\\nlast",
+    ];
+    let printed: Vec<String> =
+        steps.iter().map(|step| format!("read go; printf '{step}'")).collect();
+    let script = format!("stty -echo; seq 30; echo ready; {}; cat", printed.join("; "));
+    let hosted = HostedUnderTest::create(&home, &["/bin/sh", "-c", &script]);
+    let mut socket = web.open_socket(&token);
+    subscribe(&mut socket, &hosted.id);
+    let mut page = ShownPage::default();
+    page.follow(&mut socket, "the beginning", |page| page.text().contains("ready"));
+    let words = ["other", "ready", "clear", "scrolled", "two", "last"];
+    for (at, word) in words.into_iter().enumerate() {
+        run(&home, &format!("type {} go --append-newline", hosted.id)).exits(0);
+        page.follow(&mut socket, word, |page| page.text().contains(word));
+        run(&home, &format!("wait {} --text {word}", hosted.id)).exits(0);
+        assert_eq!(page.shown_lines(), hosted.lines(), "step {at}, {word}");
+    }
+    for size in [[30, 6], [90, 20], [60, 10]] {
+        let [cols, rows] = size;
+        run(&home, &format!("resize {} --cols {cols} --rows {rows}", hosted.id)).exits(0);
+        page.follow(&mut socket, "the new size", |page| page.size == json!(size));
+        assert_eq!(page.shown_lines(), hosted.lines(), "{size:?}");
+    }
+}
+
+#[test]
+fn row_53_the_mouse_is_what_send_keys_types() {
+    let home = TempHome::new();
+    let web = WebUnderTest::start(&home, "--allow type");
+    let token = web.sign_in();
+    let script = "stty raw -echo; printf '\\033[?1002h\\033[?1006hready\\r\\n'; cat -v";
+    let hosted = HostedUnderTest::create(&home, &["/bin/sh", "-c", script]);
+    run(&home, &format!("wait {} --text ready", hosted.id)).exits(0);
+    let mut socket = web.open_socket(&token);
+    subscribe(&mut socket, &hosted.id);
+    let told = socket.hear_until("the mouse", |frame| frame["mouse"] == "drag");
+    let mut page = ShownPage::default();
+    page.apply(&told);
+    socket.send(&json!({ "op": "seen", "ch": 1, "gen": page.generation }));
+    let keys = ["Press@3,4", "Drag@5,4", "Release@5,4", "WheelUp@1,1", "RightClick@2,2"];
+    run(&home, &format!("send-keys {} {}", hosted.id, keys.join(" "))).exits(0);
+    let end = "^[[<2;3;3m";
+    let joined = |page: &ShownPage| page.text().replace('\n', "");
+    page.follow(&mut socket, "the command's", |page| joined(page).contains(end));
+    socket.send(&json!({ "op": "take", "ch": 1 }));
+    page.follow(&mut socket, "the keyboard", |page| page.writer == "you");
+    socket.send(&json!({ "op": "keys", "ch": 1, "n": 1, "keys": keys }));
+    page.follow(&mut socket, "the page's", |page| joined(page).matches(end).count() == 2);
+    let typed = joined(&page).replace("ready", "");
+    let (first, second) = typed.split_at(typed.len() / 2);
+    assert_eq!(first, second, "{typed}");
+    // What the program did not ask for is refused, and nothing is typed.
+    socket.send(&json!({ "op": "keys", "ch": 1, "n": 2, "keys": ["Move@1,1"] }));
+    assert_eq!(page.hear_refusal(&mut socket)["code"], "INVALID_KEYS");
 }
 
 #[test]
@@ -266,6 +362,27 @@ fn row_50_the_end_of_a_terminal_is_told() {
     page.follow(&mut socket, "the first frame", |page| page.generation > 0);
     run(&home, &format!("destroy --force {}", hosted.id)).exits(0);
     page.follow(&mut socket, "its end", |page| page.over);
+}
+
+#[test]
+fn row_50_a_host_that_is_killed_is_told_and_the_tab_lives() {
+    let home = TempHome::new();
+    let web = WebUnderTest::start(&home, "");
+    let token = web.sign_in();
+    let doomed = HostedUnderTest::create(&home, &["/bin/cat"]);
+    let other = HostedUnderTest::create(&home, &["/bin/sh", "-c", "echo still here; cat"]);
+    let mut socket = web.open_socket(&token);
+    subscribe(&mut socket, &doomed.id);
+    let mut page = ShownPage::default();
+    page.follow(&mut socket, "the first frame", |page| page.generation > 0);
+    let told = run(&home, &format!("inspect {} --json", doomed.id)).exits(0).result();
+    let host = told["session"]["hostPid"].as_u64().or(told["hostPid"].as_u64());
+    let host = host.unwrap_or_else(|| panic!("{told}")).to_string();
+    std::process::Command::new("kill").args(["-9", &host]).status().unwrap();
+    page.follow(&mut socket, "its end", |page| page.over);
+    subscribe(&mut socket, &other.id);
+    let mut page = ShownPage::default();
+    page.follow(&mut socket, "the other", |page| page.text().contains("still here"));
 }
 
 #[test]

@@ -51,7 +51,14 @@ impl McpTool for PromptSession {
         let context = state.call_context();
         let observation = context.observe_now(ObserveScope::All, &[])?;
         let target = state.find_visible(&observation, &input.id)?.session.session_name();
-        let calling = scope::calling_session(&observation).map(|one| one.session.session_name());
+        let caller = scope::calling_session(&observation);
+        let calling = caller.map(|one| one.session.session_name());
+        if caller.is_some_and(|caller| scope::is_answering(&observation, caller, &target)) {
+            return Err(Error::Refused {
+                what: format!("{target} prompted this session, itself or through others"),
+                hint: "answer here: whoever asked can read it with `read_talk`".to_owned(),
+            });
+        }
         if calling.as_ref() == Some(&target) || state.place.is_above(&target) {
             return Err(Error::Refused {
                 what: format!("{target} is the session that asks, or one that started it"),
@@ -63,7 +70,7 @@ impl McpTool for PromptSession {
         let sender = calling.map_or_else(|| "an MCP client".to_owned(), |name| name.to_string());
         let request = PromptRequest {
             target,
-            text: format!("[from {sender}, by ostler mcp] {}", input.text),
+            text: format!("{}{}", scope::sender_mark(&sender), input.text),
             into_working: false,
             is_command: false,
             over_person: false,

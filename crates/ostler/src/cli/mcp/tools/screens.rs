@@ -3,7 +3,7 @@
 use flows::control::agent_wait::{AgentWait, AwaitedActivity, AwaitedAgent, wait_for_agent};
 use flows::observe::ObserveScope;
 use flows::terminal::screen::png::ShowCursor;
-use flows::terminal::{look, picture, wait};
+use flows::terminal::{HostedSession, look, picture, wait};
 use model::hosted::wire::{RenderParams, SnapshotFormat, SnapshotParams, WaitResult};
 use model::status::Activity;
 use schemars::JsonSchema;
@@ -87,16 +87,34 @@ impl McpTool for TakeScreenshot {
         let context = state.call_context();
         let profile = context.render_profile(None)?;
         let home = context.terminals_home()?;
+        refuse_shown_secrets(&terminal)?;
         let taken = picture::take_screenshot(&home, &terminal, &profile, ShowCursor::No)?;
         let png = std::fs::read(&taken.artifact_path).map_err(|error| Error::Read {
             path: taken.artifact_path,
             reason: error.to_string(),
         })?;
+        // It may have come between the two looks.
+        refuse_shown_secrets(&terminal)?;
         Ok(PictureOutput { pixel_width: taken.pixel_width, pixel_height: taken.pixel_height, png })
     }
 
     fn picture(output: &PictureOutput) -> Option<Vec<u8>> {
         Some(output.png.clone())
+    }
+}
+
+/// A picture cannot be redacted.
+fn refuse_shown_secrets(terminal: &HostedSession) -> Result<(), Error> {
+    let params = SnapshotParams { format: SnapshotFormat::Text, ..SnapshotParams::default() };
+    let seen = look::take_snapshot(terminal, &params)?;
+    let (_, secrets) = flows::redact::redact(seen.text.as_deref().unwrap_or_default());
+    match secrets.is_empty() {
+        true => Ok(()),
+        false => Err(Error::Refused {
+            what: "the screen shows what looks like a secret, which a picture would give away"
+                .to_owned(),
+            hint: "read it with `read_screen`, which leaves secrets out".to_owned(),
+        }),
     }
 }
 

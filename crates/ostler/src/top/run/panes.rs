@@ -1,0 +1,153 @@
+//! What the preview shows: which terminal is joined, which text is read, and when.
+
+use std::time::{Duration, Instant};
+
+use model::hosted::HostFault;
+
+use super::super::pane::{PaneKind, PaneText, events_of, evidence_of, facts_of, read_talk};
+use super::super::preview::{PreviewState, ScreenPreview};
+use super::super::state::TopMode;
+use super::super::usage::read_usage;
+use super::super::work::WorkOutcome;
+use super::{PREVIEW_REST, TopRun};
+
+/// How long a terminal may take for what was typed before the dashboard ended.
+const TYPING_TIMEOUT: Duration = Duration::from_secs(2);
+
+impl TopRun<'_> {
+    /// What the preview shows of the selected session.
+    pub(super) fn load_pane(&mut self) {
+        self.is_dirty = true;
+        if self.state.pane == PaneKind::Found {
+            // What was found is of no session that is selected.
+            return;
+        }
+        let Some(observation) = self.observation.clone() else { return };
+        let scroll = self.state.pane_text.scroll;
+        let row = self.state.selected_row().cloned();
+        let wanted = row.as_ref().and_then(|row| row.terminal.clone());
+        if self.preview.as_ref().is_some_and(|preview| Some(&preview.terminal) != wanted.as_ref()) {
+            self.preview = None;
+        }
+        if self.unjoined.as_ref() != wanted.as_ref() {
+            self.unjoined = None;
+        }
+        let Some(row) = row else {
+            self.state.pane_text = PaneText::default();
+            return;
+        };
+        let is_live = row.status.is_active() && self.unjoined.is_none();
+        match self.state.pane {
+            PaneKind::Screen if wanted.is_some() && is_live => {
+                if self.preview.is_none() {
+                    self.state.pane_text = PaneText::default();
+                    self.preview_due = Some(Instant::now() + PREVIEW_REST);
+                }
+                return;
+            }
+            PaneKind::Screen | PaneKind::Talk => {
+                let name = row.name.clone();
+                self.workers.begin(move || {
+                    let text = read_talk(&observation, &name);
+                    WorkOutcome::Text { pane: PaneKind::Talk, name, text }
+                });
+                return;
+            }
+            PaneKind::Facts => {
+                self.state.pane_text = facts_of(&observation, &row.name, sys::clock::now());
+            }
+            PaneKind::Usage => {
+                let name = row.name.clone();
+                self.workers.begin(move || {
+                    let text = read_usage(&observation, &name);
+                    WorkOutcome::Text { pane: PaneKind::Usage, name, text }
+                });
+                return;
+            }
+            PaneKind::Why => self.state.pane_text = evidence_of(&observation, &row.name),
+            PaneKind::Events => self.state.pane_text = events_of(&self.state.events),
+            PaneKind::Found => {}
+        }
+        self.state.pane_text.scroll = scroll;
+    }
+
+    /// Joins the terminal of the selected session, if it is a screen that is to be seen.
+    pub(super) fn join_selected(&mut self) {
+        if self.state.pane != PaneKind::Screen {
+            return;
+        }
+        let row = self.state.selected_row();
+        let Some(terminal) = row.and_then(|row| row.terminal.clone()) else { return };
+        if self.preview.as_ref().is_some_and(|preview| preview.terminal == terminal) {
+            return;
+        }
+        self.join_terminal(&terminal, false);
+    }
+
+    pub(super) fn join_terminal(&mut self, terminal: &str, types: bool) {
+        let joined = self.place.terminals.open_session(terminal).and_then(|session| {
+            let program = session.holder.as_ref().and_then(|holder| holder.child.as_ref());
+            let pid = program.and_then(|program| program.pid);
+            // A picture of itself would change with every look at it.
+            match pid.is_some_and(|pid| self.ancestors.contains(&pid)) {
+                true => Err(HostFault::invalid_input("This is the terminal that you look at.")),
+                false => ScreenPreview::join(&session, types),
+            }
+        });
+        match joined {
+            Ok(preview) => self.preview = Some(preview),
+            Err(fault) => {
+                self.preview = None;
+                self.unjoined = Some(terminal.to_owned());
+                self.state.pane_text = PaneText::of_sentence(&fault.message);
+            }
+        }
+        self.is_dirty = true;
+    }
+
+    pub(super) fn read_preview(&mut self) {
+        let Some(preview) = &mut self.preview else { return };
+        if preview.read_stream() == PreviewState::Over {
+            self.unjoined = Some(preview.terminal.clone());
+            self.preview = None;
+            if let TopMode::Typing { label, .. } = &self.state.mode {
+                self.state.message = Some(format!("{label} is over."));
+                self.state.mode = TopMode::List;
+            }
+            self.load_pane();
+        }
+        self.is_dirty = true;
+    }
+
+    pub(super) fn start_typing(&mut self, terminal: &str) {
+        self.join_terminal(terminal, true);
+        if !self.preview.as_ref().is_some_and(ScreenPreview::has_keyboard) {
+            self.state.mode = TopMode::List;
+            self.state.message = Some("Somebody else types there; Enter attaches.".to_owned());
+            self.join_terminal(terminal, false);
+        }
+    }
+
+    /// Sends on what was typed into a terminal before it was left, and lets go of it then.
+    pub(super) fn leave_typed(&mut self) {
+        let Some(leaving) = &mut self.leaving else { return };
+        leaving.flush_unwritten();
+        if !leaving.has_unwritten() || leaving.read_stream() == PreviewState::Over {
+            self.leaving = None;
+        }
+    }
+
+    /// The same when the dashboard ends, for as long as somebody would wait.
+    pub(super) fn finish_typing(&mut self) {
+        let until = Instant::now() + TYPING_TIMEOUT;
+        self.leaving = self.leaving.take().or(self.preview.take());
+        self.leave_typed();
+        while let Some(leaving) = self.leaving.as_ref().filter(|_| Instant::now() < until) {
+            let typed = [leaving.descriptor()];
+            if sys::terminal::wait_for_any(&typed, &typed, Some(until)).is_err() {
+                return;
+            }
+            self.leave_typed();
+        }
+    }
+}

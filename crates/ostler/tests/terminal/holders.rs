@@ -1,0 +1,121 @@
+//! Who holds a conversation, when that is several, nobody, or somebody who cannot be seen (control.md rows 42, 45, 46,
+//! 48, 52).
+
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+use testkit::pause::Pauses;
+
+use super::launch::InstalledClaude;
+use super::resume::ForeignClaude;
+use super::stage::{is_alive, kill, ran, until};
+
+fn reason(answer: &Value) -> &Value {
+    &answer["error"]["details"]["reason"]
+}
+
+/// A conversation that began without a terminal and is over.
+fn paused() -> (InstalledClaude, String) {
+    let claude = InstalledClaude::new(&[]);
+    let (code, answer) = claude.run(&["launch", "claude", "begin", "--headless", "--wait", "idle"]);
+    assert_eq!(code, 0, "{answer}");
+    let id = answer["result"]["session"]["id"].as_str().unwrap().to_owned();
+    (claude, id)
+}
+
+fn holders(claude: &InstalledClaude, id: &str) -> Vec<Value> {
+    let (_, who) = claude.run(&["who", id]);
+    who["result"]["conversations"][0]["holders"].as_array().cloned().unwrap_or_default()
+}
+
+#[test]
+fn row_42_a_holder_in_another_pid_namespace_may_hold_it() {
+    let (claude, id) = paused();
+    let (code, answer) = claude.run(&["resume", &id]);
+    assert_eq!(code, 0, "{answer}");
+    let started = claude.noted("started").len();
+    let inside = claude.command();
+    let mut elsewhere = Command::new("unshare");
+    elsewhere.args(["--user", "--map-root-user", "--pid", "--fork", "--mount-proc"]);
+    elsewhere.arg(inside.get_program()).current_dir(claude.stage.home.path()).env_clear();
+    for (key, value) in inside.get_envs() {
+        value.map(|value| elsewhere.env(key, value));
+    }
+    let told = ran(elsewhere.args(["resume", &id, "--json"]));
+    let Ok(answer) = serde_json::from_str::<Value>(&told.stdout) else {
+        eprintln!("skipped: no user namespaces here: {}", told.stderr);
+        return;
+    };
+    assert_eq!((told.code, reason(&answer)), (13, &"maybe-held".into()), "{answer}");
+    assert_eq!(claude.noted("started").len(), started, "nothing was started");
+}
+
+#[test]
+fn row_45_after_a_kill_in_mid_turn_the_same_conversation_goes_on_and_nothing_is_sent_again() {
+    let claude = InstalledClaude::new(&["turn=60"]);
+    let (code, answer) = claude.run(&["launch", "claude", "a long piece of work"]);
+    assert_eq!(code, 0, "{answer}");
+    let id = answer["result"]["session"]["id"].as_str().unwrap().to_owned();
+    let pid = u32::try_from(answer["result"]["process"]["pid"].as_u64().unwrap()).unwrap();
+    kill(pid, "-KILL");
+    until("it is gone", || !is_alive(pid));
+    until("its terminal has ended", || holders(&claude, &id).is_empty());
+    let (code, answer) = claude.run(&["resume", &id]);
+    assert_eq!((code, &answer["result"]["session"]["id"]), (0, &id.as_str().into()), "{answer}");
+    assert_eq!(claude.noted("prompt"), ["a long piece of work"]);
+}
+
+#[test]
+fn row_48_of_three_holders_all_are_named_and_a_prompt_needs_a_terminal() {
+    let (claude, id) = paused();
+    let (code, answer) = claude.run(&["resume", &id]);
+    assert_eq!(code, 0, "{answer}");
+    let terminal = answer["result"]["terminal"].as_str().unwrap().to_owned();
+    let _others = [ForeignClaude::start(&claude, &id), ForeignClaude::start(&claude, &id)];
+    until("three hold it", || holders(&claude, &id).len() == 3);
+    let (code, answer) = claude.run(&["prompt", &id, "to whom?"]);
+    assert_eq!((code, reason(&answer)), (13, &"several-holders".into()), "{answer}");
+    let (code, answer) = claude.run(&["prompt", &terminal, "to this one"]);
+    assert_eq!(code, 0, "{answer}");
+    assert_eq!(claude.noted("prompt").last().unwrap(), "to this one");
+    // Only one that is asked for takes it from all of them.
+    let (code, answer) = claude.run(&["resume", &id, "--take-over"]);
+    assert!(code == 0 || code == 13, "{answer}");
+    assert_eq!(holders(&claude, &id).len(), 3, "nobody was stopped");
+}
+
+#[test]
+fn row_52_a_holder_that_ends_before_the_stop_gets_no_signal_and_the_resume_goes_on() {
+    let (claude, id) = paused();
+    let foreign = ForeignClaude::start(&claude, &id);
+    let old = holders(&claude, &id)[0]["process"]["pid"].as_u64().unwrap();
+    let pauses = Pauses::new();
+    pauses.arm("hand-over.planned");
+    let mut command = claude.command();
+    pauses.apply(command.args(["resume", &id, "--take-over", "--json"]).stdout(Stdio::piped()));
+    let resume = command.spawn().unwrap();
+    pauses.wait("hand-over.planned");
+    kill(u32::try_from(old).unwrap(), "-KILL");
+    drop(foreign);
+    until("it is gone", || !is_alive(u32::try_from(old).unwrap()));
+    pauses.release("hand-over.planned");
+    let done = resume.wait_with_output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stdout));
+    assert_eq!(holders(&claude, &id).len(), 1);
+}
+
+#[test]
+fn row_46_what_only_the_vault_has_is_refused_until_it_is_restored() {
+    let (claude, id) = paused();
+    ran(claude.command().arg("finalize")).exits(0);
+    let transcript = claude.stage.home.join(format!(".claude/projects/-x/{id}.jsonl"));
+    std::fs::remove_file(&transcript).unwrap();
+    let started = claude.noted("started").len();
+    let (code, answer) = claude.run(&["resume", &id]);
+    if (code, reason(&answer)) != (13, &"only-in-vault".into()) {
+        assert_eq!(code, 3, "nothing was kept of it: {answer}");
+        return;
+    }
+    assert_eq!(claude.noted("started").len(), started);
+    assert!(answer["error"]["hint"].as_str().unwrap().contains("vault restore"), "{answer}");
+}
