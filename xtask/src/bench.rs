@@ -5,12 +5,15 @@
 //! whatever else the machine does hits both.
 
 mod badge;
+mod control;
+mod fleet;
 mod gc;
 mod generate;
 mod hook;
 mod store;
 mod surfaces;
 mod terminal;
+mod web;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -55,6 +58,12 @@ enum What {
     Surfaces,
     /// The badge of status bars, with the daemon and without.
     Badge,
+    /// The page of `ostler web`, in a real browser.
+    Web,
+    /// Launching, prompting and stopping agents.
+    Control,
+    /// A hub with a thousand members.
+    Fleet,
 }
 
 /// What a benchmark must not exceed.
@@ -78,15 +87,23 @@ pub(crate) fn run(options: &Options) -> ExitCode {
 fn measure(options: &Options) -> Result<Vec<Bound>, String> {
     let ostler = match &options.ostler {
         Some(path) => std::path::absolute(path).map_err(|error| error.to_string())?,
-        None => crate::install::build(false)?,
+        None => {
+            if matches!(options.what, What::Fleet) {
+                crate::install::build_helper(false)?;
+            }
+            crate::install::build(false)?
+        }
     };
     match options.what {
         What::Ls => listing(options, &ostler),
+        What::Fleet => fleet::measure(&ostler, &options.dir),
         What::Badge => badge::measure(&ostler, &options.dir),
+        What::Control => control::measure(&ostler, &options.dir, options.runs),
         What::Hook => hook::measure(&ostler, &options.dir),
         What::Gc => gc::measure(&ostler, &options.dir, options.runs),
         What::Terminal => terminal::measure(&ostler, &options.dir, options.runs),
         What::Surfaces => surfaces::measure(&ostler, &options.dir, options.runs),
+        What::Web => web::measure(&ostler, &options.dir, options.generator.as_deref()),
         What::Store => store::measure(&ostler, &options.dir, options.runs),
     }
 }

@@ -77,13 +77,33 @@ pub(crate) fn build(debug: bool) -> Result<PathBuf, String> {
     build_as_installed(debug, &["--package", "ostler"], "ostler")
 }
 
-/// Builds the program as `build` does, without the paths of this machine in it: whoever builds the same commit
-/// with the same compiler gets the same bytes.
+/// Where a release is built from, and how.
 #[cfg(feature = "tools")]
-pub(crate) fn build_for_release() -> Result<PathBuf, String> {
+#[derive(Debug)]
+pub(crate) struct ReleaseBuild {
+    /// The workspace.
+    pub(crate) source: PathBuf,
+    /// Cargo's directory; its own choice when there is none.
+    pub(crate) target_directory: Option<PathBuf>,
+    /// Quickly instead of well.
+    pub(crate) debug: bool,
+}
+
+#[cfg(feature = "tools")]
+impl ReleaseBuild {
+    /// Of this workspace, as it is published.
+    pub(crate) fn here() -> Self {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        Self { source, target_directory: None, debug: false }
+    }
+}
+
+/// Builds both programs as `build` does, without the paths of this machine in them: a build of the same commit
+/// with the same compiler gives the same bytes.
+#[cfg(feature = "tools")]
+pub(crate) fn build_for_release(build: &ReleaseBuild) -> Result<(PathBuf, PathBuf), String> {
     let absolute = |path: PathBuf| std::path::absolute(path).map_err(|error| error.to_string());
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let root = root.canonicalize().map_err(|error| error.to_string())?;
+    let root = build.source.canonicalize().map_err(|error| error.to_string())?;
     let cargo_home = match (std::env::var_os("CARGO_HOME"), std::env::home_dir()) {
         (Some(home), _) => home.into(),
         (None, Some(home)) => home.join(".cargo"),
@@ -93,12 +113,20 @@ pub(crate) fn build_for_release() -> Result<PathBuf, String> {
     // The name of a registry's directory depends on where it was fetched from. The last that fits holds.
     let sources = std::fs::read_dir(cargo_home.join("registry/src"));
     let registries = sources.into_iter().flatten().filter_map(|one| Some(one.ok()?.path()));
-    let mut maps = vec![(root, "/ostler"), (cargo_home.clone(), "/cargo")];
-    maps.extend(registries.map(|path| (path, "/registry")));
-    build_mapped(false, &["--package", "ostler"], "ostler", &maps)
+    let mut paths = vec![(root.clone(), "/ostler"), (cargo_home.clone(), "/cargo")];
+    if let Some(directory) = &build.target_directory {
+        paths.push((absolute(directory.clone())?, "/ostler/target"));
+    }
+    paths.extend(registries.map(|path| (path, "/registry")));
+    let place =
+        BuildPlace { source: Some(root), target_directory: build.target_directory.clone(), paths };
+    let ostler = build_mapped(build.debug, &["--package", "ostler"], "ostler", &place)?;
+    // Built on its own: what both need is never compiled for ostler with the helper's features.
+    let words = ["--package", "ostler-net"];
+    Ok((ostler, build_mapped(build.debug, &words, "ostler-net", &place)?))
 }
 
-fn build_helper(debug: bool) -> Result<PathBuf, String> {
+pub(crate) fn build_helper(debug: bool) -> Result<PathBuf, String> {
     build_as_installed(debug, &["--package", "ostler-net"], "ostler-net")
 }
 
@@ -110,7 +138,15 @@ pub(crate) fn build_example(package: &str, example: &str) -> Result<PathBuf, Str
 }
 
 fn build_as_installed(debug: bool, what: &[&str], file: &str) -> Result<PathBuf, String> {
-    build_mapped(debug, what, file, &[])
+    build_mapped(debug, what, file, &BuildPlace::default())
+}
+
+/// Where cargo builds, and which paths are replaced in what it makes.
+#[derive(Debug, Default)]
+struct BuildPlace {
+    source: Option<PathBuf>,
+    target_directory: Option<PathBuf>,
+    paths: Vec<(PathBuf, &'static str)>,
 }
 
 /// Builds with paths in the program replaced, those of C sources too.
@@ -118,12 +154,23 @@ fn build_mapped(
     debug: bool,
     what: &[&str],
     file: &str,
-    maps: &[(PathBuf, &str)],
+    place: &BuildPlace,
 ) -> Result<PathBuf, String> {
+    let BuildPlace { source, target_directory, paths: maps } = place;
     let target = host()?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.args(["build", "--locked", "--target", &target]).args(what);
+    if let Some(source) = source {
+        command.current_dir(source);
+    }
+    let directory = match (target_directory, std::env::var_os("CARGO_TARGET_DIR")) {
+        (Some(directory), _) => directory.clone(),
+        (None, Some(directory)) => directory.into(),
+        (None, None) => PathBuf::from("target"),
+    };
+    let directory = std::path::absolute(directory).map_err(|error| error.to_string())?;
+    command.env("CARGO_TARGET_DIR", &directory);
     if !debug {
         command.arg("--release");
     }
@@ -146,10 +193,8 @@ fn build_mapped(
     if !status.success() {
         return Err("the build failed".to_owned());
     }
-    let directory = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
     let profile = if debug { "debug" } else { "release" };
-    let program = Path::new(&directory).join(target).join(profile).join(file);
-    std::path::absolute(program).map_err(|error| error.to_string())
+    Ok(directory.join(target).join(profile).join(file))
 }
 
 /// The target that rustc itself runs on.

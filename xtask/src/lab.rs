@@ -6,6 +6,9 @@
 
 mod agents;
 mod checks;
+mod control;
+mod control_rows;
+mod control_table;
 mod hooks;
 mod install;
 mod model_server;
@@ -42,6 +45,11 @@ pub(crate) struct Options {
     /// Check the hooks that this ostler installs, instead of what it says about sessions
     #[arg(long, requires = "ostler")]
     hooks: bool,
+    /// Launch, prompt, resume and stop the agents with this ostler, instead of what it says about sessions
+    #[arg(long, requires = "ostler", conflicts_with = "hooks")]
+    control: bool,
+    #[command(flatten)]
+    control_options: control::ControlOptions,
     /// Scratch directory [default: $XDG_CACHE_HOME/ostler-lab]
     #[arg(long)]
     dir: Option<PathBuf>,
@@ -82,7 +90,11 @@ fn matrix(options: &Options) -> Result<Report, String> {
     // Agents report the resolved path, and so must we.
     let scratch = scratch.canonicalize().map_err(|e| format!("{}: {e}", scratch.display()))?;
     let prefixes = Prefixes::new(&scratch);
-    let mut report = Report::new(if options.hooks { hooks::CHECKS } else { report::CHECKS });
+    let mut report = Report::new(match options.control {
+        true => control::CHECKS,
+        false if options.hooks => hooks::CHECKS,
+        false => report::CHECKS,
+    });
     for agent in chosen {
         eprintln!("lab: {}", agent.id);
         let failed =
@@ -104,16 +116,26 @@ fn matrix(options: &Options) -> Result<Report, String> {
 }
 
 fn drive(stage: Stage, options: &Options) -> Vec<Outcome> {
+    if let (Some(ostler), true) = (&options.ostler, options.control) {
+        let outcomes = control::run(&stage, ostler, options.control_options);
+        finish_stage(&stage, options);
+        return outcomes;
+    }
     let (Some(hooked), Some(ostler), true) = (&stage.agent.hooked, &options.ostler, options.hooks)
     else {
         return Run::new(stage, options).all();
     };
     let outcomes = hooks::run(&stage, hooked, ostler);
+    finish_stage(&stage, options);
+    outcomes
+}
+
+/// Ends what a run left, and removes it unless it is to be kept.
+fn finish_stage(stage: &Stage, options: &Options) {
     if !options.keep {
         process::kill_run(&stage.home);
         let _ = fs::remove_dir_all(&stage.dir);
     }
-    outcomes
 }
 
 /// A path that is there, from wherever the lab goes.
@@ -132,8 +154,11 @@ fn chosen(options: &Options) -> Result<Vec<&'static Agent>, String> {
             return Err(format!("no agent {name:?}; there are {}", names.join(", ")));
         }
     }
+    let is_driven = |agent: &Agent| options.control && control_table::case_of(agent.id).is_some();
     let named = |agent: &&Agent| options.agent.iter().any(|name| name == agent.id);
-    let usual = |agent: &&Agent| options.agent.is_empty() && (options.all || !agent.opt_in);
+    let usual = |agent: &&Agent| {
+        options.agent.is_empty() && (options.all || !agent.opt_in || is_driven(agent))
+    };
     let fits = |agent: &&Agent| !options.hooks || agent.hooked.is_some();
     Ok(AGENTS.iter().filter(|agent| named(agent) || usual(agent)).filter(fits).collect())
 }

@@ -22,6 +22,8 @@ mod terminals;
 #[cfg(feature = "tools")]
 mod tools;
 #[cfg(feature = "tools")]
+mod upgrade;
+#[cfg(feature = "tools")]
 mod web_test;
 
 use std::ffi::OsString;

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::{bench, dist, endure, fuzz, install, lab, web_test};
+use crate::{bench, dist, endure, fuzz, install, lab, upgrade, web_test};
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Development tasks")]
@@ -27,6 +27,8 @@ enum Task {
     Dist(dist::Options),
     /// Make a release twice, then install, use and take away each package where nothing else is
     DistTest(dist::check::Options),
+    /// Let two releases work in one home, each way: daemon, hosts, page, network helper, and what they wrote
+    UpgradeTest(upgrade::Options),
     /// Measure ostler against a floor: ratios, in one run
     Bench(bench::Options),
     /// Throw bytes at everything that reads foreign ones, for a bounded time
@@ -43,6 +45,7 @@ pub(crate) fn run() -> ExitCode {
         Task::Install { options } => install::run(&options),
         Task::Dist(options) => dist::run(&options),
         Task::DistTest(options) => dist::check::run(&options),
+        Task::UpgradeTest(options) => upgrade::run(&options),
         Task::Bench(options) => bench::run(&options),
         Task::Fuzz(options) => fuzz::run(&options),
         Task::Endure(options) => endure::run(&options),

@@ -1,4 +1,6 @@
-//! `cargo xtask bench surfaces`: search beside ripgrep, on a home that is searched to its end.
+//! `cargo xtask bench surfaces`: search beside ripgrep, on a home that is searched to its end; the dashboard.
+
+mod dashboard;
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -35,7 +37,7 @@ pub(super) fn measure(ostler: &Path, dir: &Path, runs: usize) -> Result<Vec<Boun
         first.push(first_line_seconds(&mut search(&["--json", "--stream", "--limit", "0", "e"]))?);
     }
     first.sort_by(f64::total_cmp);
-    Ok(vec![
+    let mut bounds = vec![
         Bound {
             what: format!("search for an absent word, {SESSIONS} sessions, against rg -F"),
             measured: all.as_secs_f64() / floor.as_secs_f64(),
@@ -54,7 +56,9 @@ pub(super) fn measure(ostler: &Path, dir: &Path, runs: usize) -> Result<Vec<Boun
             limit: Some(64.0),
             unit: " MB",
         },
-    ])
+    ];
+    bounds.extend(dashboard::measure(ostler, dir, runs)?);
+    Ok(bounds)
 }
 
 /// How long it takes until the first line is there; the rest is not waited for.

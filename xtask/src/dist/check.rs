@@ -5,18 +5,29 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::{Options as DistOptions, create_dir, make_release, run_quiet};
+use crate::install::{ReleaseBuild, build_for_release};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     /// Where the packages and the clean roots are made.
     #[arg(long, default_value = "target/dist-test")]
     dir: PathBuf,
-    /// Package this program instead of building one: `cargo xtask install --debug --root target/installed` makes one quickly.
+    /// Package this program, and `ostler-net` beside it, instead of building them: `cargo xtask install --net --debug
+    /// --root target/installed` makes them quickly.
     #[arg(long)]
     binary: Option<PathBuf>,
+    /// A build that is linked dynamically, and has `ostler-net` beside it: it is packaged under that name, and works.
+    #[arg(long, value_name = "PROGRAM")]
+    dynamic: Option<PathBuf>,
+    /// Also build the commit a second time, from another directory, and compare the programs. With `--debug` quickly.
+    #[arg(long)]
+    rebuild: bool,
+    /// What `--rebuild` compares is built quickly instead of well.
+    #[arg(long, requires = "rebuild")]
+    debug: bool,
 }
 
 pub(crate) fn run(options: &Options) -> ExitCode {
@@ -35,14 +46,13 @@ fn check_release(options: &Options) -> Result<(), String> {
         fs::remove_dir_all(&directory).map_err(|error| error.to_string())?;
     }
     create_dir(&directory)?;
-    let make = |name: &str| {
+    let make = |name: &str, binary: Option<&PathBuf>| {
         let base_url = "https://example.invalid/ostler/releases".to_owned();
-        let options =
-            DistOptions { out: directory.join(name), binary: options.binary.clone(), base_url };
-        make_release(&options)
+        let out = directory.join(name);
+        make_release(&DistOptions { out, binary: binary.cloned(), base_url })
     };
-    let files = make("first")?;
-    let again = make("second")?;
+    let files = make("first", options.binary.as_ref())?;
+    let again = make("second", options.binary.as_ref())?;
     for (one, other) in files.iter().zip(&again) {
         let same =
             fs::read(one).ok() == fs::read(other).ok() && one.file_name() == other.file_name();
@@ -51,8 +61,16 @@ fn check_release(options: &Options) -> Result<(), String> {
         }
     }
     println!("{} files, the same twice", files.len());
+    if let Some(dynamic) = &options.dynamic {
+        let files = make("dynamic", Some(dynamic))?;
+        Checks { directory: directory.join("of-dynamic"), files }.check_dynamic()?;
+    }
+    if options.rebuild {
+        build_twice(&directory, options.debug)?;
+    }
     let checks = Checks { directory, files };
     checks.check_sums()?;
+    checks.check_readme()?;
     checks.timed("tarball", Checks::check_tarball)?;
     checks.timed("npm", Checks::check_npm)?;
     checks.timed("wheel", Checks::check_wheel)?;
@@ -60,6 +78,31 @@ fn check_release(options: &Options) -> Result<(), String> {
         checks.timed("deb", Checks::check_deb)?;
     }
     checks.check_formula()
+}
+
+/// Builds a commit here and elsewhere: the programs are the same to the byte.
+fn build_twice(directory: &Path, debug: bool) -> Result<(), String> {
+    let source = directory.join("elsewhere/source");
+    create_dir(&source)?;
+    let archive = directory.join("elsewhere/source.tar");
+    let mut git = Command::new("git");
+    git.args(["archive", "--output"]).arg(&archive).arg("HEAD");
+    run_quiet(git.current_dir(super::workspace()))?;
+    run_quiet(Command::new("tar").arg("-xf").arg(&archive).arg("-C").arg(&source))?;
+    let target_directory = Some(directory.join("elsewhere/target"));
+    let begun = Instant::now();
+    let here = build_for_release(&ReleaseBuild { debug, ..ReleaseBuild::here() })?;
+    let there = build_for_release(&ReleaseBuild { source, target_directory, debug })?;
+    for (one, other) in [(&here.0, &there.0), (&here.1, &there.1)] {
+        if fs::read(one).map_err(|error| error.to_string())?
+            != fs::read(other).map_err(|error| error.to_string())?
+        {
+            let (one, other) = (one.display(), other.display());
+            return Err(format!("two builds of one commit differ: {one} and {other}"));
+        }
+    }
+    println!("both programs, built twice: the same, {:.0} s", begun.elapsed().as_secs_f64());
+    Ok(())
 }
 
 struct Checks {
@@ -84,13 +127,24 @@ impl Checks {
         Ok(room)
     }
 
-    fn timed(&self, name: &str, check: fn(&Self) -> Result<(), String>) -> Result<(), String> {
+    /// Runs a check, which says how long it took from the package to the first listing.
+    fn timed(
+        &self,
+        name: &str,
+        check: fn(&Self) -> Result<Duration, String>,
+    ) -> Result<(), String> {
         let begun = Instant::now();
-        check(self).map_err(|reason| format!("{name}: {reason}"))?;
-        println!(
-            "{name}: installed, used and taken away in {:.1} s",
-            begun.elapsed().as_secs_f64()
-        );
+        let listed = check(self).map_err(|reason| format!("{name}: {reason}"))?;
+        let (listed, whole) = (listed.as_secs_f64(), begun.elapsed().as_secs_f64());
+        println!("{name}: `ostler ls` after {listed:.1} s; used and taken away after {whole:.1} s");
+        Ok(())
+    }
+
+    /// A dynamic build is called that, and works where its libraries are.
+    fn check_dynamic(&self) -> Result<(), String> {
+        self.file(&["-linux-dynamic.tar.gz"])?;
+        self.check_tarball().map_err(|reason| format!("dynamic: {reason}"))?;
+        println!("dynamic: named so, and works");
         Ok(())
     }
 
@@ -100,19 +154,38 @@ impl Checks {
         run_quiet(command.current_dir(self.directory.join("first"))).map(drop)
     }
 
-    fn check_tarball(&self) -> Result<(), String> {
+    /// The README installs files by the names that they have.
+    fn check_readme(&self) -> Result<(), String> {
+        let readme = fs::read_to_string(super::workspace().join("README.md"));
+        let readme = readme.map_err(|error| error.to_string())?;
+        for end in [".deb", ".tgz", ".tar.gz"] {
+            for file in self.files.iter().filter(|file| file.to_string_lossy().ends_with(end)) {
+                let name = file.file_name().unwrap_or_default().to_string_lossy();
+                // What is published is static.
+                let name = name.replace("-linux-dynamic", "-linux-static");
+                if !readme.contains(&name) {
+                    return Err(format!("the README does not name {name}"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_tarball(&self) -> Result<Duration, String> {
         let room = self.room("tarball")?;
         let tarball = self.file(&[".tar.gz"])?;
+        let begun = Instant::now();
         run_quiet(Command::new("tar").arg("-xzf").arg(tarball).arg("-C").arg(&room))?;
         let inside = fs::read_dir(&room).map_err(|error| error.to_string())?;
         let inside: Vec<PathBuf> = inside.filter_map(|one| Some(one.ok()?.path())).collect();
         let [prefix] = inside.as_slice() else { return Err("it has no one directory".to_owned()) };
-        use_program(&prefix.join("bin/ostler"), &room.join("home"), &[])?;
-        read_manual(&prefix.join("share/man"))
+        let listed = use_program(&prefix.join("bin/ostler"), &room.join("home"), begun)?;
+        read_manual(&prefix.join("share/man"))?;
+        Ok(listed)
     }
 
     /// Both packages, as npm would fetch them: the wrapper finds the program beside itself.
-    fn check_npm(&self) -> Result<(), String> {
+    fn check_npm(&self) -> Result<Duration, String> {
         let prefix = self.room("npm")?;
         let npm = |words: &[&str], files: &[&Path]| {
             let mut command = Command::new("npm");
@@ -124,8 +197,10 @@ impl Checks {
         };
         let system = if cfg!(target_os = "macos") { "darwin" } else { "linux" };
         let wrapper = self.files.iter().find(|path| is_wrapper(path)).ok_or("no wrapper")?;
+        let begun = Instant::now();
         npm(&["install", "--global"], &[self.file(&["-npm-", system])?, wrapper])?;
-        use_program(&prefix.join("bin/ostler"), &self.directory.join("npm-user"), &[])?;
+        let user = self.directory.join("npm-user");
+        let listed_after = use_program(&prefix.join("bin/ostler"), &user, begun)?;
         let listed = npm(&["ls", "--global", "--parseable"], &[])?;
         let scope = prefix.join("lib/node_modules/@ostler");
         let platform = fs::read_dir(&scope).map_err(|error| format!("{listed}: {error}"))?;
@@ -134,10 +209,11 @@ impl Checks {
             npm(&["uninstall", "--global", &name], &[])?;
         }
         npm(&["uninstall", "--global", "ostler"], &[])?;
-        expect_nothing(&prefix, |path| path.ends_with("node_modules/.package-lock.json"))
+        expect_nothing(&prefix, |path| path.ends_with("node_modules/.package-lock.json"))?;
+        Ok(listed_after)
     }
 
-    fn check_wheel(&self) -> Result<(), String> {
+    fn check_wheel(&self) -> Result<Duration, String> {
         let room = self.room("venv")?;
         run_quiet(Command::new("python3").args(["-m", "venv"]).arg(&room))?;
         let before = list_files(&room)?;
@@ -147,16 +223,18 @@ impl Checks {
             command.env("PYTHONDONTWRITEBYTECODE", "1");
             run_quiet(command.args(file))
         };
+        let begun = Instant::now();
         pip(&["install", "--no-index"], Some(self.file(&[".whl"])?))?;
-        use_program(&room.join("bin/ostler"), &self.directory.join("venv-user"), &[])?;
+        let user = self.directory.join("venv-user");
+        let listed = use_program(&room.join("bin/ostler"), &user, begun)?;
         pip(&["uninstall", "--yes", "ostler"], None)?;
         let left: Vec<_> = list_files(&room)?.difference(&before).cloned().collect();
         let left: Vec<_> = left.iter().filter(|path| !path.contains("__pycache__")).collect();
-        if left.is_empty() { Ok(()) } else { Err(format!("left behind: {left:?}")) }
+        if left.is_empty() { Ok(listed) } else { Err(format!("left behind: {left:?}")) }
     }
 
     /// In a root with nothing in it, where the program is all that can be run.
-    fn check_deb(&self) -> Result<(), String> {
+    fn check_deb(&self) -> Result<Duration, String> {
         let root = self.room("root")?;
         for place in ["var/lib/dpkg/info", "var/lib/dpkg/updates", "proc", "tmp", "home", "dev"] {
             create_dir(&root.join(place))?;
@@ -172,14 +250,15 @@ impl Checks {
             run_quiet(&mut command)
         };
         let deb = self.file(&[".deb"])?;
+        let begun = Instant::now();
         dpkg(&["--force-depends", "--install"], Some(deb))?;
-        if is_static(&root.join("usr/bin/ostler"))? {
-            use_in_root(&root)?;
-        } else {
-            use_program(&root.join("usr/bin/ostler"), &root.join("home"), &[])?;
-        }
+        let listed = match is_static(&root.join("usr/bin/ostler"))? {
+            true => use_in_root(&root, begun)?,
+            false => use_program(&root.join("usr/bin/ostler"), &root.join("home"), begun)?,
+        };
         read_manual(&root.join("usr/share/man"))?;
         for file in [
+            "usr/bin/ostler-net",
             "usr/lib/systemd/user/ostler.service",
             "usr/share/bash-completion/completions/ostler",
             "usr/share/zsh/vendor-completions/_ostler",
@@ -193,7 +272,8 @@ impl Checks {
         }
         fs::remove_dir_all(root.join("home")).map_err(|error| error.to_string())?;
         dpkg(&["--purge", "ostler"], None)?;
-        expect_nothing(&root, |path| path.starts_with(root.join("var/lib/dpkg")))
+        expect_nothing(&root, |path| path.starts_with(root.join("var/lib/dpkg")))?;
+        Ok(listed)
     }
 
     /// The formula is Ruby, and names the tarball's hash.
@@ -228,31 +308,53 @@ fn is_static(program: &Path) -> Result<bool, String> {
     super::has_interpreter(program).map(|dynamic| !dynamic)
 }
 
-/// Uses an installed program as somebody new would.
-fn use_program(program: &Path, home: &Path, more: &[&str]) -> Result<(), String> {
+/// What a new user does after the first listing.
+const FIRST_STEPS: [&str; 4] = ["version", "help", "setup --dry-run", "ls -a --json"];
+
+/// Uses an installed program as a new user would. Returns the time from `begun` to the first listing.
+fn use_program(program: &Path, home: &Path, begun: Instant) -> Result<Duration, String> {
     create_dir(home)?;
-    for words in [&["ls"][..], &["version"], &["help"], &["setup", "--dry-run"]] {
+    let ask = |line: &str| {
         let mut command = Command::new(program);
-        command.args(words).args(more).env_clear().env("HOME", home).stdin(Stdio::null());
+        command.args(line.split(' ')).env_clear().env("HOME", home).stdin(Stdio::null());
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.env("XDG_RUNTIME_DIR", home.join("run"));
-        run_quiet(&mut command)?;
+        command
+    };
+    run_quiet(&mut ask("ls"))?;
+    let listed = begun.elapsed();
+    for line in FIRST_STEPS {
+        run_quiet(&mut ask(line))?;
     }
-    Ok(())
+    expect_helper(&mut ask("fleet join --name here"))?;
+    Ok(listed)
 }
 
 /// The same where nothing is but the package and the kernel's process table.
-fn use_in_root(root: &Path) -> Result<(), String> {
-    let script = r#"
-        mount -t proc proc "$ROOT/proc"
-        for words in ls version help "setup --dry-run"; do
-            chroot "$ROOT" /usr/bin/ostler $words > /dev/null || exit 1
-        done
-    "#;
-    let mut command = Command::new("unshare");
-    command.args(["--mount", "--pid", "--fork", "sh", "-ec", script]).env("ROOT", root);
-    command.env("HOME", "/home").env_remove("XDG_RUNTIME_DIR").env_remove("OSTLER_HOME");
-    run_quiet(&mut command).map(drop)
+fn use_in_root(root: &Path, begun: Instant) -> Result<Duration, String> {
+    let ask = |line: &str| {
+        let script =
+            "mount -t proc proc \"$ROOT/proc\"; exec chroot \"$ROOT\" /usr/bin/ostler $LINE";
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "--pid", "--fork", "sh", "-ec", script]).env("ROOT", root);
+        command.env("HOME", "/home").env_remove("XDG_RUNTIME_DIR").env_remove("OSTLER_HOME");
+        command.env("LINE", line).stdin(Stdio::null());
+        command
+    };
+    run_quiet(&mut ask("ls"))?;
+    let listed = begun.elapsed();
+    for line in FIRST_STEPS {
+        run_quiet(&mut ask(line))?;
+    }
+    expect_helper(&mut ask("fleet join --name here"))?;
+    Ok(listed)
+}
+
+/// `ostler-net` is found and answers: it makes the keys of a new member.
+fn expect_helper(command: &mut Command) -> Result<(), String> {
+    let said = run_quiet(command)?;
+    let answers = said.contains("ostler fleet admit ostler-join:");
+    if answers { Ok(()) } else { Err(format!("`ostler fleet join` says {said:?}")) }
 }
 
 /// `man ostler` finds its page and can draw it.

@@ -19,7 +19,7 @@ pub(super) fn write_formula(release: &Release, tarball: &Path) -> Result<(), Str
   license any_of: ["MIT", "Apache-2.0"]
 
   def install
-    bin.install "bin/ostler"
+    bin.install "bin/ostler", "bin/ostler-net"
     man1.install Dir["share/man/man1/*"]
     bash_completion.install "share/bash-completion/completions/ostler"
     zsh_completion.install "share/zsh/vendor-completions/_ostler"

@@ -33,7 +33,7 @@ pub(super) struct Inventory {
 }
 
 impl Inventory {
-    /// The packages of the program `ostler` for a target, from cargo's own resolution.
+    /// The packages of both programs for a target, from cargo's own resolution.
     pub(super) fn of_workspace(target: &str) -> Result<Self, String> {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let ask = |more: &[&str]| {
@@ -55,10 +55,14 @@ impl Inventory {
             .map(|node| (text_of(&node["id"]), node))
             .collect();
         let is_root = |(_, package): &(&String, &Value)| {
-            package["name"] == "ostler" && package["source"].is_null()
+            let is_program = package["name"] == "ostler" || package["name"] == "ostler-net";
+            is_program && package["source"].is_null()
         };
-        let root = by_id.iter().find(is_root).map(|(id, _)| id.clone());
-        let mut waiting = vec![root.ok_or("there is no package `ostler`")?];
+        let mut waiting: Vec<String> =
+            by_id.iter().filter(is_root).map(|(id, _)| id.clone()).collect();
+        if waiting.len() != 2 {
+            return Err("the workspace does not have the two programs".to_owned());
+        }
         let mut seen = BTreeSet::new();
         let mut packages = Vec::new();
         while let Some(id) = waiting.pop() {

@@ -15,6 +15,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
+use crate::install::ReleaseBuild;
 use inventory::Inventory;
 use staging::Staging;
 
@@ -23,7 +24,7 @@ pub(crate) struct Options {
     /// Where everything is put.
     #[arg(long, default_value = "target/dist")]
     out: PathBuf,
-    /// Package this program instead of building one.
+    /// Package this program, and `ostler-net` beside it, instead of building them.
     #[arg(long)]
     binary: Option<PathBuf>,
     /// Where the files of this release can be fetched; the Homebrew formula names it.
@@ -51,6 +52,8 @@ pub(crate) fn run(options: &Options) -> ExitCode {
 struct Release {
     /// The program, stripped.
     binary: PathBuf,
+    /// `ostler-net`, which the fleet and webhooks need, stripped.
+    helper: PathBuf,
     version: String,
     /// `x86_64-unknown-linux-gnu`
     target: String,
@@ -97,17 +100,21 @@ fn make_release(options: &Options) -> Result<Vec<PathBuf>, String> {
     create_dir(&out)?;
     let work = out.join(".work");
     create_dir(&work)?;
-    let built = match &options.binary {
-        Some(binary) => std::path::absolute(binary).map_err(|error| error.to_string())?,
-        None => crate::install::build_for_release()?,
+    let (built, built_helper) = match &options.binary {
+        Some(binary) => {
+            let binary = std::path::absolute(binary).map_err(|error| error.to_string())?;
+            let helper = binary.with_file_name("ostler-net");
+            (binary, helper)
+        }
+        None => crate::install::build_for_release(&ReleaseBuild::here())?,
     };
-    let binary = work.join("ostler");
-    fs::copy(&built, &binary).map_err(|error| format!("{}: {error}", built.display()))?;
-    run_quiet(Command::new("strip").arg("-s").arg(&binary))?;
+    let binary = take_stripped(&built, &work.join("ostler"))?;
+    let helper = take_stripped(&built_helper, &work.join("ostler-net"))?;
     let (version, target) = describe_binary(&binary)?;
     let release = Release {
         is_static: !has_interpreter(&binary)?,
         binary,
+        helper,
         version,
         target,
         epoch: commit_time()?,
@@ -129,6 +136,13 @@ fn make_release(options: &Options) -> Result<Vec<PathBuf>, String> {
     formula::write_formula(&release, &tarball)?;
     fs::remove_dir_all(&work).map_err(|error| error.to_string())?;
     write_checksums(&out)
+}
+
+/// Copies a program and takes its symbols away.
+fn take_stripped(built: &Path, to: &Path) -> Result<PathBuf, String> {
+    fs::copy(built, to).map_err(|error| format!("{}: {error}", built.display()))?;
+    run_quiet(Command::new("strip").arg("-s").arg(to))?;
+    Ok(to.to_owned())
 }
 
 /// Writes `SHA256SUMS` over everything that is there, as `sha256sum -c` reads it.

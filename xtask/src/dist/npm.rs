@@ -39,6 +39,7 @@ pub(super) fn make_packages(release: &Release, work: &Path) -> Result<(), String
     }));
     let directory = work.join("npm-platform");
     place(&release.binary, &directory.join("package/bin/ostler"), 0o755)?;
+    place(&release.helper, &directory.join("package/bin/ostler-net"), 0o755)?;
     write(&directory.join("package/package.json"), platform.as_bytes())?;
     place_licences(&directory)?;
     let name = format!("ostler-npm-{system}-{processor}-{version}.tgz");

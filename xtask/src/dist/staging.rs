@@ -20,6 +20,7 @@ impl Staging {
     pub(super) fn prepare(release: &Release, work: &Path, notices: &str) -> Result<Self, String> {
         let root = work.join("root");
         place(&release.binary, &root.join("usr/bin/ostler"), 0o755)?;
+        place(&release.helper, &root.join("usr/bin/ostler-net"), 0o755)?;
         let ask = |words: &[&str]| run_quiet(Command::new(&release.binary).args(words));
         let man = root.join("usr/share/man/man1");
         create_dir(&man)?;

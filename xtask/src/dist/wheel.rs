@@ -26,6 +26,7 @@ pub(super) fn make_wheel(release: &Release, work: &Path, notices: &str) -> Resul
     let info = directory.join(format!("ostler-{version}.dist-info"));
     let scripts = directory.join(format!("ostler-{version}.data/scripts"));
     place(&release.binary, &scripts.join("ostler"), 0o755)?;
+    place(&release.helper, &scripts.join("ostler-net"), 0o755)?;
     let readme = std::fs::read_to_string(workspace().join("README.md"));
     let readme = readme.map_err(|error| error.to_string())?;
     let metadata = format!(

@@ -1,6 +1,7 @@
 //! Writes the fake model's answer in the wire format it was asked in.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
@@ -17,9 +18,20 @@ fn fresh(prefix: &str) -> String {
 
 pub(super) fn answer(ask: &Ask, reply: &Reply) -> Response {
     if let Reply::Error(status) = reply {
-        let kind = if *status == 529 { "overloaded_error" } else { "api_error" };
+        let kind = match (*status, ask.wire) {
+            (529, _) => "overloaded_error",
+            (429, Wire::Responses) => "usage_limit_reached",
+            (429, _) => "rate_limit_error",
+            _ => "api_error",
+        };
         let message = format!("the fake model was asked to fail with {status}");
-        let error = json!({ "type": kind, "message": message, "code": status });
+        let mut error = json!({ "type": kind, "message": message, "code": status });
+        if kind == "usage_limit_reached" {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+            error["plan_type"] = json!("plus");
+            error["resets_at"] = json!(now + 3600);
+            error["resets_in_seconds"] = json!(3600);
+        }
         return Response::Json(*status, json!({ "type": "error", "error": error }));
     }
     match ask.wire {
