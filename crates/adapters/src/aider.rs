@@ -14,6 +14,7 @@ use model::hex::to_hex;
 use model::program::AgentProgram;
 use model::session::FormatCertainty;
 use model::sighting::{TranscriptDigest, TurnState};
+use model::usage::micro_usd;
 use sha2::{Digest as _, Sha256};
 
 use crate::files::{self, EntryKind, ReadError};
@@ -169,7 +170,7 @@ impl Reading {
 
     fn into_digest(mut self) -> TranscriptDigest {
         self.end_prompt();
-        self.digest.cost_micro_usd = self.dollars.map(|usd| (usd * 1e6).round() as u64);
+        self.digest.cost_micro_usd = self.dollars.map(micro_usd);
         self.digest
     }
 }

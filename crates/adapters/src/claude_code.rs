@@ -23,7 +23,7 @@ use model::program::AgentProgram;
 use model::session::FormatCertainty;
 use model::sighting::{TokenUsage, TranscriptDigest, TurnState, shorten_title};
 use model::time::Time;
-use model::usage::MessageUsage;
+use model::usage::{MessageUsage, micro_usd};
 
 use self::usage::{hash_message_id, tell_usage, usage_of};
 use crate::blocks::{self, text_of};
@@ -375,7 +375,7 @@ impl Reading {
             br#""ai-title""# => self.ai_title = line.text.and_then(JsonValue::to_owned_string),
             br#""cost-state""# => {
                 let dollars = line.cost.and_then(JsonValue::as_f64);
-                self.digest.cost_micro_usd = dollars.map(|usd| (usd * 1e6).round() as u64);
+                self.digest.cost_micro_usd = dollars.map(micro_usd);
                 return Ok(());
             }
             _ => {}

@@ -21,6 +21,7 @@ use model::sighting::{
 };
 use model::status::Activity;
 use model::time::Time;
+use model::usage::micro_usd;
 
 use crate::blocks::{self, has_block, text_of};
 use crate::files::{EntryKind, ReadError};
@@ -293,7 +294,7 @@ impl Manifest {
         let cost = usage.and_then(|usage| usage.get("totalCost")?.as_f64());
         // Nothing is what it says of a model whose price it does not know.
         let cost = cost.filter(|&usd| usd > 0.0);
-        digest.cost_micro_usd = cost.map(|usd| (usd * 1e6).round() as u64);
+        digest.cost_micro_usd = cost.map(micro_usd);
         // Compaction drops messages from the document; the total keeps what they used.
         let total = usage.map(|usage| {
             let number = |field: &str| usage.get(field).and_then(serde_json::Value::as_u64);

@@ -16,6 +16,7 @@ use model::program::AgentProgram;
 use model::session::FormatCertainty;
 use model::sighting::{TokenUsage, TranscriptDigest, TurnState, shorten_title};
 use model::time::Time;
+use model::usage::micro_usd;
 
 use crate::blocks::text_of;
 use crate::files::{EntryKind, ReadError};
@@ -106,7 +107,7 @@ impl Adapter for ContinueCli {
             }
             let cost = usage.get("totalCost").and_then(JsonValue::as_f64);
             let cost = cost.filter(|&usd| usd > 0.0);
-            digest.cost_micro_usd = cost.map(|usd| (usd * 1e6).round() as u64);
+            digest.cost_micro_usd = cost.map(micro_usd);
         }
         Ok(digest)
     }

@@ -19,6 +19,7 @@ use model::sighting::{
     shorten_title,
 };
 use model::time::Time;
+use model::usage::micro_usd;
 use rusqlite::{Connection, Row};
 
 use crate::database::{SessionRow, SessionRows};
@@ -188,8 +189,7 @@ impl SessionRows for CrushDatabase {
         connection: &Connection,
         row: &Row<'_>,
     ) -> Result<SessionRow, ReadError> {
-        // Columns of an unexpected type are read as absent: the rest of the row still counts.
-        let text = |index| row.get::<_, String>(index).ok().filter(|text| !text.is_empty());
+        let text = |index| database::text_at(row, index);
         let time = |index| {
             row.get::<_, i64>(index).ok().filter(|&at| at > 0).map(database::time_from_epoch)
         };
@@ -198,7 +198,7 @@ impl SessionRows for CrushDatabase {
         let dollars: Option<f64> = row.get(3).unwrap_or(None);
         let mut digest = TranscriptDigest {
             title: text(2).filter(|title| !is_placeholder(title)).as_deref().map(shorten_title),
-            cost_micro_usd: dollars.map(|dollars| (dollars * 1e6).round() as u64),
+            cost_micro_usd: dollars.map(micro_usd),
             cost_covers_subagents: parent.is_none(),
             parent,
             ..TranscriptDigest::default()
@@ -226,23 +226,19 @@ impl CrushDatabase {
         after: u64,
         mut each: impl FnMut(u64, bool, Option<Result<Message<'_>, BrokenJson>>),
     ) -> Result<u64, ReadError> {
-        let mut statement = connection.prepare_cached(&format!(
+        let query = format!(
             "select rowid, role, model, created_at, {}, \
              rowid = (select max(rowid) from messages where session_id = ?1) \
              from messages where session_id = ?1 and rowid > ?2 order by rowid",
             database::bounded_column("parts"),
-        ))?;
-        let after = i64::try_from(after).unwrap_or(i64::MAX);
-        let mut rows = statement.query(rusqlite::params![session, after])?;
-        let mut bytes = 0;
-        while let Some(row) = rows.next()? {
-            let number = u64::try_from(row.get::<_, i64>(0)?).unwrap_or(0);
+        );
+        database::each_message_row(connection, &query, session, after, |number, row| {
             let is_last: bool = row.get(5)?;
             let Some(parts) = database::column_bytes(row, 4)? else {
                 each(number, is_last, None);
-                continue;
+                return Ok(0);
             };
-            bytes += parts.len() as u64;
+            let bytes = parts.len();
             let parts = JsonValue::new(parts);
             let is_whole = parts.as_array().is_some_and(|mut parts| parts.all(|part| part.is_ok()));
             let message = Message {
@@ -252,8 +248,8 @@ impl CrushDatabase {
                 parts,
             };
             each(number, is_last, Some(if is_whole { Ok(message) } else { Err(BrokenJson) }));
-        }
-        Ok(bytes)
+            Ok(bytes)
+        })
     }
 }
 

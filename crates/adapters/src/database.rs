@@ -1,4 +1,4 @@
-//! Foreign SQLite databases, read without leaving a trace.
+//! Foreign SQLite databases, opened read-only without side effects (no `-wal`, no `-shm`).
 //!
 //! Opening a cleanly closed WAL database with `mode=ro` creates `-wal` and `-shm` files beside it, and
 //! reading one whose writer was killed rebuilds its `-shm`. So: no `-wal` file, and the database is
@@ -17,8 +17,8 @@ use rusqlite::config::DbConfig;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, Row};
 
-use crate::TranscriptSource;
 use crate::files::{self, MAX_RECORD_BYTES, ReadError};
+use crate::{Survey, TranscriptSource};
 
 /// The processor time that reading one database may take. It is not the time on the clock: a process that
 /// reads the answer slowly must not make it an error.
@@ -87,6 +87,18 @@ pub(crate) trait SessionRows: Sized {
 
 /// Id, digest and bytes of a session.
 pub(crate) type SessionRow = (String, TranscriptDigest, u64);
+
+/// Adds every session of such a store to a survey.
+pub(crate) fn survey_session_rows<S: SessionRows>(
+    survey: &mut Survey,
+    path: &Path,
+    format: &'static str,
+) {
+    match list_session_rows::<S>(&survey.root_path(), path, format) {
+        Ok(sessions) => survey.ready.extend(sessions),
+        Err(error) => survey.note_problem(path, &error),
+    }
+}
 
 /// Every session of such a store.
 pub(crate) fn list_session_rows<S: SessionRows>(
@@ -212,6 +224,38 @@ pub fn column_bytes<'a>(
         ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Some(bytes),
         _ => None,
     })
+}
+
+/// A text column. An empty one, and one of an unexpected type, are read as absent: the rest of the row
+/// still counts.
+pub(crate) fn text_at(row: &Row<'_>, index: usize) -> Option<String> {
+    row.get::<_, String>(index).ok().filter(|text| !text.is_empty())
+}
+
+/// As [`text_at`], of a number that cannot be negative.
+pub(crate) fn count_at(row: &Row<'_>, index: usize) -> Option<u64> {
+    row.get::<_, i64>(index).ok().and_then(|count| u64::try_from(count).ok())
+}
+
+/// Hands the rows of a session's messages to `each`, which returns how many bytes a message has; returns
+/// the sum. Column 0 of `query` is a message's number; its parameters are the session and the number to
+/// begin at or after, as it says.
+pub(crate) fn each_message_row(
+    connection: &Connection,
+    query: &str,
+    session: &str,
+    from: u64,
+    mut each: impl FnMut(u64, &Row<'_>) -> Result<usize, ReadError>,
+) -> Result<u64, ReadError> {
+    let mut statement = connection.prepare_cached(query)?;
+    let from = i64::try_from(from).unwrap_or(i64::MAX);
+    let mut rows = statement.query(rusqlite::params![session, from])?;
+    let mut bytes = 0;
+    while let Some(row) = rows.next()? {
+        let number = u64::try_from(row.get::<_, i64>(0)?).unwrap_or(0);
+        bytes += each(number, row)? as u64;
+    }
+    Ok(bytes)
 }
 
 /// A path as the path part of an SQLite URI.

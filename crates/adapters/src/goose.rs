@@ -17,6 +17,7 @@ use model::program::AgentProgram;
 use model::session::FormatCertainty;
 use model::sighting::{TokenUsage, TranscriptDigest, TurnState, shorten_title};
 use model::time::Time;
+use model::usage::micro_usd;
 use rusqlite::{Connection, Row};
 
 use crate::database::{SessionRow, SessionRows};
@@ -78,10 +79,7 @@ impl Adapter for Goose {
         let root = survey.root_path();
         let directory = root.join("sessions");
         let path = directory.join("sessions.db");
-        match database::list_session_rows::<GooseDatabase>(&root, &path, DATABASE) {
-            Ok(sessions) => survey.ready.extend(sessions),
-            Err(error) => survey.note_problem(&path, &error),
-        }
+        database::survey_session_rows::<GooseDatabase>(survey, &path, DATABASE);
         let imported: HashSet<String> =
             survey.ready.iter().map(|(source, _)| source.id.clone()).collect();
         for entry in survey.list_wanted(&directory, |name| name.ends_with(".jsonl")) {
@@ -172,9 +170,8 @@ impl SessionRows for GooseDatabase {
         connection: &Connection,
         row: &Row<'_>,
     ) -> Result<SessionRow, ReadError> {
-        // Columns of an unexpected type are read as absent: the rest of the row still counts.
-        let text = |index| row.get::<_, String>(index).ok().filter(|text| !text.is_empty());
-        let count = |index| row.get::<_, i64>(index).ok().and_then(|n| u64::try_from(n).ok());
+        let text = |index| database::text_at(row, index);
+        let count = |index| database::count_at(row, index);
         let id: String = row.get(0)?;
         let mut reading = Reading::default();
         let digest = &mut reading.digest;
@@ -190,7 +187,7 @@ impl SessionRows for GooseDatabase {
         });
         digest.parent = text(8);
         let dollars: Option<f64> = row.get(9).unwrap_or(None);
-        digest.cost_micro_usd = dollars.map(|dollars| (dollars * 1e6).round() as u64);
+        digest.cost_micro_usd = dollars.map(micro_usd);
         if let (Some(input), Some(output), Some(cache_read)) = (count(10), count(11), count(12)) {
             let cache_write = count(13).unwrap_or(0);
             digest.add_usage(TokenUsage {
@@ -227,29 +224,24 @@ impl GooseDatabase {
         mut each: impl FnMut(u64, Option<Result<Message<'_>, BrokenJson>>),
     ) -> Result<u64, ReadError> {
         let metadata = database::select_list(&self.messages, "metadata_json");
-        let mut statement = connection.prepare_cached(&format!(
+        let query = format!(
             "select id, role, created_timestamp, {}, {metadata} from messages \
              where session_id = ?1 and id > ?2 order by id",
             database::bounded_column("content_json"),
-        ))?;
-        let after = i64::try_from(after).unwrap_or(i64::MAX);
-        let mut rows = statement.query(rusqlite::params![session, after])?;
-        let mut bytes = 0;
-        while let Some(row) = rows.next()? {
-            let number = u64::try_from(row.get::<_, i64>(0)?).unwrap_or(0);
+        );
+        database::each_message_row(connection, &query, session, after, |number, row| {
             let Some(content) = database::column_bytes(row, 3)? else {
                 each(number, None);
-                continue;
+                return Ok(0);
             };
-            bytes += content.len() as u64;
             let visible = database::column_bytes(row, 4)?.and_then(|metadata| {
                 JsonValue::new(metadata).get("userVisible").and_then(JsonValue::as_bool)
             });
             let role: String = row.get(1)?;
             let at = row.get::<_, i64>(2).ok().map(database::time_from_epoch);
             each(number, Some(Message::new(&role, at, JsonValue::new(content), visible)));
-        }
-        Ok(bytes)
+            Ok(content.len())
+        })
     }
 }
 

@@ -14,6 +14,7 @@ use model::program::AgentProgram;
 use model::session::FormatCertainty;
 use model::sighting::{TokenUsage, TranscriptDigest, TurnState, shorten_title};
 use model::time::Time;
+use model::usage::micro_usd;
 use rusqlite::{Connection, Row};
 
 use crate::database::{SessionRow, SessionRows};
@@ -109,12 +110,8 @@ impl Adapter for Hermes {
     }
 
     fn survey_root(&self, survey: &mut Survey) {
-        let root = survey.root_path();
-        let path = root.join("state.db");
-        match database::list_session_rows::<HermesDatabase>(&root, &path, FORMAT) {
-            Ok(sessions) => survey.ready.extend(sessions),
-            Err(error) => survey.note_problem(&path, &error),
-        }
+        let path = survey.root_path().join("state.db");
+        database::survey_session_rows::<HermesDatabase>(survey, &path, FORMAT);
     }
 
     fn read_digest(&self, source: &TranscriptSource) -> Result<TranscriptDigest, ReadError> {
@@ -168,12 +165,8 @@ impl SessionRows for HermesDatabase {
         connection: &Connection,
         row: &Row<'_>,
     ) -> Result<SessionRow, ReadError> {
-        // Columns of an unexpected type are read as absent: the rest of the row still counts.
-        let text = |index| row.get::<_, String>(index).ok().filter(|text| !text.is_empty());
-        let count = |index| {
-            let count = row.get::<_, i64>(index).ok();
-            count.and_then(|count| u64::try_from(count).ok()).unwrap_or(0)
-        };
+        let text = |index| database::text_at(row, index);
+        let count = |index| database::count_at(row, index).unwrap_or(0);
         let cost = |index| row.get::<_, f64>(index).ok().filter(|&usd| usd > 0.0);
         let id: String = row.get(0)?;
         let mut digest = TranscriptDigest {
@@ -182,7 +175,7 @@ impl SessionRows for HermesDatabase {
             cwd: text(3),
             branch: text(4),
             parent: text(1),
-            cost_micro_usd: cost(12).or_else(|| cost(13)).map(|usd| (usd * 1e6).round() as u64),
+            cost_micro_usd: cost(12).or_else(|| cost(13)).map(micro_usd),
             ..TranscriptDigest::default()
         };
         seconds_at(row, 6).into_iter().for_each(|at| digest.widen_span(at));
@@ -222,26 +215,23 @@ impl HermesDatabase {
             true => database::bounded_column(name),
             false => "null".to_owned(),
         };
-        let mut statement = connection.prepare_cached(&format!(
+        let query = format!(
             "select id, role, timestamp, {}, {}, {}, octet_length(content) > 0 and {} is null \
              from messages where session_id = ?1 and id > ?2 {active} order by id",
             wanted("finish_reason"),
             wanted("tool_calls"),
             database::bounded_column("content"),
             database::bounded_column("content"),
-        ))?;
-        let after = i64::try_from(after).unwrap_or(i64::MAX);
-        let mut rows = statement.query(rusqlite::params![session, after])?;
-        let mut bytes = 0;
-        while let Some(row) = rows.next()? {
+        );
+        database::each_message_row(connection, &query, session, after, |number, row| {
             let lossy = |index| -> Result<Option<String>, ReadError> {
                 let bytes = database::column_bytes(row, index)?;
                 Ok(bytes.map(|bytes| String::from_utf8_lossy(bytes).into_owned()))
             };
             let content = lossy(5)?.unwrap_or_default();
-            bytes += content.len() as u64;
+            let bytes = content.len();
             each(HermesMessage {
-                number: u64::try_from(row.get::<_, i64>(0)?).unwrap_or(0),
+                number,
                 role: lossy(1)?.unwrap_or_default(),
                 at: seconds_at(row, 2),
                 finish: lossy(3)?,
@@ -249,8 +239,8 @@ impl HermesDatabase {
                 oversized: row.get::<_, Option<bool>>(6)?.unwrap_or(false),
                 content,
             });
-        }
-        Ok(bytes)
+            Ok(bytes)
+        })
     }
 }
 

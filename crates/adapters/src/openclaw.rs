@@ -320,9 +320,8 @@ struct Window {
 }
 
 impl Window {
-    /// Columns of an unexpected type are read as absent: the rest of the row still counts.
     fn new(row: &Row<'_>) -> Result<Self, ReadError> {
-        let text = |index| row.get::<_, String>(index).ok().filter(|text| !text.is_empty());
+        let text = |index| database::text_at(row, index);
         let number = |index| row.get::<_, i64>(index).unwrap_or(0);
         Ok(Self {
             id: row.get(0)?,
@@ -412,29 +411,23 @@ impl<'a> Store<'a> {
         } else {
             "null".to_owned()
         };
-        let mut statement = self.connection.prepare_cached(&format!(
+        let query = format!(
             "select seq, {}, {packed} from transcript_events \
              where session_id = ?1 and seq >= ?2 order by seq",
             database::bounded_column("event_json"),
-        ))?;
-        let from = i64::try_from(from).unwrap_or(i64::MAX);
-        let mut rows = statement.query(rusqlite::params![session, from])?;
-        let mut bytes = 0;
-        while let Some(row) = rows.next()? {
-            let seq = u64::try_from(row.get::<_, i64>(0)?).unwrap_or(0);
-            match (database::column_bytes(row, 1)?, database::column_bytes(row, 2)?) {
-                (Some(event), _) => {
-                    bytes += event.len() as u64;
-                    each(seq, Some(event));
-                }
+        );
+        database::each_message_row(self.connection, &query, session, from, |seq, row| {
+            let (plain, packed) =
+                (database::column_bytes(row, 1)?, database::column_bytes(row, 2)?);
+            match (plain, packed) {
+                (Some(event), _) => each(seq, Some(event)),
                 (None, Some(packed)) => {
-                    bytes += packed.len() as u64;
                     each(seq, zstd::bulk::decompress(packed, MAX_EVENT_BYTES).ok().as_deref());
                 }
                 (None, None) => each(seq, None),
             }
-        }
-        Ok(bytes)
+            Ok(plain.or(packed).map_or(0, <[u8]>::len))
+        })
     }
 }
 

@@ -15,6 +15,7 @@ use model::program::AgentProgram;
 use model::session::FormatCertainty;
 use model::sighting::{TokenUsage, TranscriptDigest, TurnState, shorten_title};
 use model::time::Time;
+use model::usage::micro_usd;
 
 use crate::control::{AgentControl, HeadlessControl, PermissionChannel, PromptInput};
 use crate::files::{EntryKind, ReadError};
@@ -355,7 +356,7 @@ impl Reading {
             (Some(spent), Some(kept)) => Some(spent.max(kept)),
             (spent, kept) => spent.or(kept.filter(|&kept| kept > 0.0)),
         };
-        self.digest.cost_micro_usd = cost.map(|usd| (usd * 1e6).round() as u64);
+        self.digest.cost_micro_usd = cost.map(micro_usd);
         self.digest
     }
 }

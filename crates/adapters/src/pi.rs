@@ -14,7 +14,7 @@ use model::program::AgentProgram;
 use model::session::FormatCertainty;
 use model::sighting::{TokenUsage, TranscriptDigest, TurnState, shorten_title};
 use model::time::Time;
-use model::usage::MessageUsage;
+use model::usage::{MessageUsage, micro_usd};
 
 use crate::blocks::text_of;
 use crate::control::{AgentControl, HeadlessControl, IdRule, PermissionChannel, PromptInput};
@@ -351,7 +351,7 @@ impl Reading {
     }
 
     fn into_digest(mut self) -> TranscriptDigest {
-        self.digest.cost_micro_usd = self.dollars.map(|usd| (usd * 1e6).round() as u64);
+        self.digest.cost_micro_usd = self.dollars.map(micro_usd);
         if self.digest.model.is_none() {
             self.digest.model = self.chosen;
         }

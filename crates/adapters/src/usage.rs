@@ -1,7 +1,7 @@
 //! Token usage over time: what each answer of a model cost, told message by message.
 
 use model::sighting::{TokenUsage, TranscriptDigest};
-use model::usage::MessageUsage;
+use model::usage::{MessageUsage, micro_usd};
 
 /// Tells what a digest has grown by with each record, for transcripts that write every answer once.
 #[derive(Debug, Default)]
@@ -34,7 +34,7 @@ impl UsageGrowth {
                 cache_read: tokens.cache_read.saturating_sub(self.tokens.cache_read),
                 cache_write: tokens.cache_write.saturating_sub(self.tokens.cache_write),
             },
-            cost_micro_usd: dollars.map(|_| ((spent - self.dollars) * 1e6).round() as u64),
+            cost_micro_usd: dollars.map(|_| micro_usd(spent - self.dollars)),
         });
         (self.tokens, self.dollars) = (tokens, spent);
     }

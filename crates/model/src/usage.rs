@@ -35,6 +35,11 @@ pub struct TokenPrice {
 /// true once is a wrong number that looks right.
 pub type PriceTable = BTreeMap<String, TokenPrice>;
 
+/// Dollars, as agents and people write them, in millionths: sums of these are exact.
+pub fn micro_usd(dollars: f64) -> u64 {
+    (dollars * 1e6).round() as u64
+}
+
 impl TokenPrice {
     /// What these tokens cost, in millionths of a dollar.
     pub fn cost_micro_usd(self, tokens: TokenUsage) -> u64 {

@@ -250,7 +250,7 @@ fn read_stale_after(text: Option<&str>, from_file: &str) -> Result<(Duration, St
 fn read_prices(entries: &BTreeMap<String, PriceEntry>) -> Result<PriceTable, String> {
     const MAX_DOLLARS: f64 = 1e6;
     let micro = |model: &str, kind: &str, dollars: f64| match dollars {
-        0.0..=MAX_DOLLARS => Ok((dollars * 1e6).round() as u64),
+        0.0..=MAX_DOLLARS => Ok(model::usage::micro_usd(dollars)),
         _ => Err(format!("`prices.{model:?}.{kind} = {dollars}` is not a price in dollars")),
     };
     let price = |(model, entry): (&String, &PriceEntry)| {

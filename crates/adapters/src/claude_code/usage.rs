@@ -3,7 +3,7 @@
 use std::hash::{DefaultHasher, Hasher};
 
 use model::sighting::TokenUsage;
-use model::usage::MessageUsage;
+use model::usage::{MessageUsage, micro_usd};
 
 use super::USAGE;
 use crate::skim::{self, FieldPlace, JsonValue};
@@ -41,7 +41,7 @@ pub(super) fn tell_usage(raw: &[u8], say: &mut dyn FnMut(MessageUsage)) {
             (FieldPlace::Outer, b"timestamp") => said.at = value.as_time(),
             (FieldPlace::Outer, b"requestId") => request = value.raw(),
             (FieldPlace::Outer, b"costUSD") => {
-                said.cost_micro_usd = value.as_f64().map(|usd| (usd * 1e6).round() as u64);
+                said.cost_micro_usd = value.as_f64().map(micro_usd);
             }
             (FieldPlace::Inner, b"id") => message = value.raw(),
             (FieldPlace::Inner, b"model") if !value.is_string("<synthetic>") => {

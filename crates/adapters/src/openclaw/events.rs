@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use model::conversation::{ConversationEntry, ConversationRole};
 use model::sighting::{TokenUsage, TranscriptDigest, TurnState, shorten_title};
 use model::time::Time;
+use model::usage::micro_usd;
 
 use crate::blocks::text_of;
 use crate::skim::{self, BrokenJson, JsonValue};
@@ -136,7 +137,7 @@ impl OpenClawReading {
         if let (None, Some(model)) = (&self.digest.model, &self.chosen_model) {
             self.digest.note_model(model);
         }
-        self.digest.cost_micro_usd = self.cost.map(|dollars| (dollars * 1e6).round() as u64);
+        self.digest.cost_micro_usd = self.cost.map(micro_usd);
         self.digest
     }
 }

@@ -101,11 +101,10 @@ impl OpenCodeSessionRow {
     const COLUMNS: &str = "id parent_id directory title version time_created time_updated cost \
         tokens_input tokens_output tokens_reasoning tokens_cache_read tokens_cache_write";
 
-    /// Columns of an unexpected type are read as absent: the rest of the row still counts.
     pub(super) fn new(row: &Row<'_>) -> Result<Self, ReadError> {
-        let text = |index| row.get::<_, String>(index).ok().filter(|text| !text.is_empty());
+        let text = |index| database::text_at(row, index);
         let number = |index| row.get::<_, i64>(index).ok();
-        let count = |index| number(index).and_then(|count| u64::try_from(count).ok()).unwrap_or(0);
+        let count = |index| database::count_at(row, index).unwrap_or(0);
         Ok(Self {
             id: row.get(0)?,
             parent: text(1),
