@@ -179,7 +179,8 @@ fn attend_agent(
         let end_agent = || {
             // If it cannot be ended it is still recorded, and `access stop` says so.
             let machine = policy.machine.next_turn();
-            let _ = sys::proc::signal_process(agent, Signal::Terminate, machine.observer());
+            sys::proc::signal_process(agent, Signal::Terminate, machine.observer())
+                .note_dropped("ending a lent agent");
         };
         match inbox.recv() {
             Ok(KeeperEvent::AgentEnded) | Err(_) => break,
@@ -264,7 +265,10 @@ fn accept_borrowers(listener: &UnixListener, policy: &Arc<ProxyPolicy>) {
 
 /// Waits for the end of the session that this access was lent to, if it was lent to one.
 fn watch_owner(policy: &ProxyPolicy, happened: Sender<KeeperEvent>) {
-    let meta = policy.dir.read_private(META_FILE, MAX_META_BYTES).ok();
+    let meta = policy
+        .dir
+        .read_private(META_FILE, MAX_META_BYTES)
+        .ok_or_note("the owner of an access session");
     let meta = meta.and_then(|(bytes, _)| AccessMeta::parse_for(&bytes, &policy.id).ok());
     let owner = meta.and_then(|meta| meta.session).map(|binding| binding.owner);
     let Some(owner) = owner.as_ref().map(ProcessRecord::to_identity) else { return };

@@ -10,6 +10,7 @@ use model::plan::RemovableKind;
 use model::time::Time;
 use reaper::{CollectError, PlannedRemoval, Reaper, recheck_planned};
 use serde::{Deserialize, Serialize};
+use sys::dropped::NoteDropped;
 use sys::private::{PrivateDir, PrivateFileFault};
 
 use super::AccessError;
@@ -163,7 +164,9 @@ pub(crate) fn find_expired(root: &AccessRoot, before: Time) -> Result<Vec<FoundL
 
 /// When the last line of a log was written, if all is as it should be with it.
 fn last_line(dir: &PrivateDir, id: &str) -> Option<Time> {
-    let (bytes, _) = dir.read_private(&file_name(id), 2 * MAX_LOG_BYTES).ok()?;
+    let (bytes, _) = dir
+        .read_private(&file_name(id), 2 * MAX_LOG_BYTES)
+        .ok_or_note("the log of an access session")?;
     let line = bytes.trim_ascii_end().rsplit(|byte| *byte == b'\n').next()?;
     serde_json::from_slice::<AccessLogEntry>(line).ok().map(|entry| entry.at)
 }

@@ -19,6 +19,7 @@ use model::refusal::{Refusal, SkipCode};
 use model::time::Time;
 use reaper::{CollectError, DiscardedDirectory, PlannedRemoval, Reaper, recheck_planned};
 use serde::{Deserialize, Serialize};
+use sys::dropped::NoteDropped;
 use sys::machine::Machine;
 use sys::private::PrivateDir;
 use sys::writer_lock::WriterLock;
@@ -368,7 +369,7 @@ fn empty_leftover(root: &AccessRoot, name: &OsStr) -> Option<PrivateDir> {
     if !is_leftover(name) {
         return None;
     }
-    let dir = root.sessions().open_child(name).ok()?;
+    let dir = root.sessions().open_child(name).ok_or_note("a directory that was left over")?;
     let private = dir.own_facts().is_ok_and(|facts| facts.is_private());
     (private && dir.list_names().ok()?.is_empty()).then_some(dir)
 }

@@ -1,4 +1,4 @@
-//! Take an access back: make the agent forget its keys, end it, write down that it was stopped.
+//! Revocation: makes the agent forget its keys, ends it, writes down that it was stopped.
 //!
 //! A signal goes only to the very process that was recorded, start time and all, through a handle
 //! that was checked after it was opened. Nothing is sent on a doubt, and nothing stronger than a
@@ -198,7 +198,9 @@ fn end_agent(
 
 /// Best effort: an agent that does not answer is ended all the same.
 fn forget_keys(checked: &CheckedAccess) -> bool {
-    let through = |name| client::connect_agent(&checked.dir, name).ok();
+    let through = |name| {
+        client::connect_agent(&checked.dir, name).ok_or_note("asking an agent to forget its keys")
+    };
     let stream = through(KEYS_SOCKET).or_else(|| through(LENT_SOCKET));
     stream.is_some_and(|mut stream| client::forget_all(&mut stream).is_ok())
 }
@@ -229,7 +231,9 @@ fn await_absence(checked: &CheckedAccess, machine: &Machine, patience: Duration)
                 keeper_asked = true;
                 if let Some(keeper) = &checked.meta.keeper {
                     // What it says does not matter: the sockets are asked again.
-                    let _ = send_signal(keeper, Signal::Terminate, machine);
+                    if let Err(outcome) = send_signal(keeper, Signal::Terminate, machine) {
+                        tracing::debug!(?outcome, "dropped: ending a keeper");
+                    }
                 }
             }
             _ => {}

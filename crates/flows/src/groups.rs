@@ -10,6 +10,7 @@ use model::failure::{Failure, FailureKind};
 use model::liveness::{Death, Liveness};
 use store::state::{MemberScope, StateError, StateStore};
 use store::writer::StoreWriter;
+use sys::dropped::NoteDropped;
 use sys::machine::Machine;
 
 use crate::observe::Observed;
@@ -38,7 +39,9 @@ fn adopt_started(member: &GroupMember, machine: &Machine) -> Option<GroupMember>
         return None;
     }
     let terminals = TerminalHome::at_root(machine.home(), machine);
-    let names = std::fs::read_dir(terminals.sessions_directory()).ok()?.flatten();
+    let names = std::fs::read_dir(terminals.sessions_directory())
+        .ok_or_note("the terminals of a group")?
+        .flatten();
     let is_its_own = |hosted: &HostedSession| {
         let given = hosted.manifest.env.as_ref().and_then(|env| env.get(SLOT_VARIABLE));
         given.is_some_and(|given| *given == member.id)

@@ -12,6 +12,7 @@ use model::launch::{AgentLaunch, LAUNCH_FORMAT_VERSION, LaunchFate};
 use model::liveness::Liveness;
 use model::plan::{Refusal, RemovableKind};
 use model::time::whole_millis;
+use sys::dropped::NoteDropped;
 use sys::machine::Machine;
 
 use crate::terminal::{TerminalHome, remove, sessions_directory};
@@ -84,7 +85,7 @@ fn read_record(path: &Path) -> Result<AgentLaunch, String> {
 /// What was noted of the agent that a terminal was made for, if that is still there.
 pub fn find_launch(home: &Path, session: &str) -> Option<AgentLaunch> {
     launch_records(home)
-        .filter_map(|record| record.launch.ok())
+        .filter_map(|record| record.launch.ok_or_note("the note of a launch"))
         .find(|launch| launch.session == session)
 }
 

@@ -73,7 +73,7 @@ pub struct SessionGlance {
     pub activity: Activity,
 }
 
-/// A process of the tree, and what became of it.
+/// A process of the tree, and how it ended.
 #[derive(Debug)]
 struct PlannedProcess {
     identity: Identity,
@@ -152,7 +152,7 @@ impl StopPlan {
         }
     }
 
-    /// The program on a terminal, and whatever else its host has below it. Of an agent every process from its
+    /// The program on a terminal, and every other descendant of its host. Of an agent every process from its
     /// wrapper on is asked, as it is when its conversation is named.
     fn add_terminal(
         &mut self,
@@ -246,7 +246,9 @@ impl StopPlan {
             self.add_process(&agent, true);
         }
         let linked = session.linked.iter().find(|linked| linked.agent == "terminal");
-        let hosted = linked.and_then(|linked| terminals.open_session(&linked.id).ok());
+        let hosted = linked.and_then(|linked| {
+            terminals.open_session(&linked.id).ok_or_note("the terminal of a session to stop")
+        });
         let Some(hosted) = hosted else { return Ok(()) };
         let Some(holder) = hosted.holder.clone() else { return Ok(()) };
         // In a shell's terminal keys may reach another program, and the rest of the tree is not the agent's.
@@ -540,7 +542,9 @@ impl StopPlan {
             result.respawned = look_again().is_some_and(|seen| seen.held);
         }
         let terminal = self.terminal.map(|hosted| hosted.id);
-        if let Some(hosted) = terminal.and_then(|id| terminals.open_session(&id).ok()) {
+        if let Some(hosted) = terminal.and_then(|id| {
+            terminals.open_session(&id).ok_or_note("the terminal of a session that was stopped")
+        }) {
             result.exit_code = hosted.manifest.exit_code;
         }
         result

@@ -1,4 +1,5 @@
-//! Crash recovery: finding out what became of steps that were not finished, by comparing.
+//! Crash recovery: unfinished steps are rolled forward or back, by comparing the disk with the journal.
+//! Idempotent: recovery that is killed itself is done again by the next run.
 //!
 //! Days may lie between a kill and this. What is where it was may have been worked on since, so nothing
 //! that anybody may have written is removed here: a step either turns out to have been taken, or what it
@@ -54,7 +55,8 @@ pub fn is_interrupted(home: &Path) -> bool {
 pub fn interrupted_directories(home: &Path) -> BTreeSet<PathBuf> {
     let names = journal::receipt_names(home).unwrap_or_default();
     let open = names.iter().filter(|name| !journal::is_settled(home, name));
-    let receipts = open.filter_map(|name| journal::read_receipt(home, name).ok());
+    let receipts = open
+        .filter_map(|name| journal::read_receipt(home, name).ok_or_note("a receipt that is open"));
     let steps = receipts.flat_map(|receipt| receipt.steps);
     steps.filter_map(|step| step.begun.path.0.parent().map(Path::to_owned)).collect()
 }

@@ -9,6 +9,7 @@ use model::wire::{
 
 use super::CollectError;
 use super::journal::{self, Journal, JournalAction, JournalLine, JournalStep, Receipt, StepState};
+use sys::dropped::NoteDropped;
 use sys::machine::Machine;
 use sys::writer_lock::WriterLock;
 
@@ -114,7 +115,9 @@ fn decision(receipt: &Receipt, step: &JournalStep) -> Option<UndecidedView> {
 /// Everything that a person must decide.
 pub fn undecided(home: &Path) -> Vec<UndecidedView> {
     let names = journal::receipt_names(home).unwrap_or_default();
-    let receipts = names.iter().filter_map(|name| journal::read_receipt(home, name).ok());
+    let receipts = names.iter().filter_map(|name| {
+        journal::read_receipt(home, name).ok_or_note("a receipt with undecided steps")
+    });
     receipts
         .flat_map(|receipt| {
             receipt.steps.iter().filter_map(|step| decision(&receipt, step)).collect::<Vec<_>>()

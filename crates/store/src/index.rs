@@ -1,4 +1,4 @@
-//! The index: what transcripts said when they were last read.
+//! The index, a read-through cache: what transcripts said when they were last read.
 //!
 //! A cache and nothing more. A row is used only if device, inode, size and time of every file it
 //! was read from, the adapter's version and a checksum all agree; otherwise the transcript is read
@@ -123,9 +123,11 @@ impl AdapterDigests {
 impl DigestIndex {
     /// Opens the index in `directory`, which is made if need be. `None` means "no index".
     pub fn open(directory: &Path) -> Option<Self> {
-        sys::private::create_private_dir(directory).ok()?;
+        sys::private::create_private_dir(directory).ok_or_note("the directory of the index")?;
         // SQLite refuses links anywhere in the path; a home may well be one.
-        let path = std::fs::canonicalize(directory).ok()?.join("index.db");
+        let path = std::fs::canonicalize(directory)
+            .ok_or_note("the directory of the index")?
+            .join("index.db");
         match Self::open_file(&path) {
             Ok(index) => Some(index),
             // Not a database, or damaged: it is only a cache, so it is started anew.
@@ -136,9 +138,9 @@ impl DigestIndex {
                 ) =>
             {
                 discard_index(&path);
-                Self::open_file(&path).ok()
+                Self::open_file(&path).ok_or_note("an index begun anew")
             }
-            Err(_) => None,
+            Err(error) => Err(error).ok_or_note("opening the index"),
         }
     }
 

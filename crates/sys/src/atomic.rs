@@ -1,4 +1,5 @@
-//! Replace a file so that every reader sees the old or the new content, never a part.
+//! Atomic file replacement (temporary, fsync, rename): every reader sees the old or the new content, never a
+//! part.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
@@ -10,6 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use rustix::fs::{CWD, RenameFlags};
 use rustix::io::Errno;
 
+use crate::dropped::NoteDropped;
 use crate::exchange::{self, ExchangeOutcome};
 
 /// Writes `bytes` to `path` (mode 0600): a new file in the same directory, made durable, then
@@ -24,7 +26,7 @@ pub fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let written = write_durably(&temporary, bytes).and_then(|()| fs::rename(&temporary, path));
     if let Err(error) = written {
         // Best effort: the first error is the one that matters.
-        let _ = fs::remove_file(&temporary);
+        fs::remove_file(&temporary).note_dropped("a temporary file");
         return Err(error);
     }
     // Without this a crash could bring back the old name although the caller was told otherwise.
@@ -43,7 +45,7 @@ pub fn write_unsynced(path: &Path, bytes: &[u8]) -> io::Result<()> {
         .and_then(|mut file| file.write_all(bytes))
         .and_then(|()| fs::rename(&temporary, path));
     if written.is_err() {
-        let _ = fs::remove_file(&temporary);
+        fs::remove_file(&temporary).note_dropped("a temporary file");
     }
     written
 }
@@ -158,7 +160,7 @@ fn rename_to_nothing(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-/// Gives a file that is whole its name, in the place of whatever had it.
+/// Renames a complete file over its destination (atomic).
 pub fn rename_over(from: &Path, to: &Path) -> io::Result<()> {
     fs::rename(from, to)
 }
@@ -167,7 +169,7 @@ pub fn rename_over(from: &Path, to: &Path) -> io::Result<()> {
 /// socket it listened on. Everything else goes through the reaper.
 pub fn remove_own(path: &Path) {
     // It is not needed: one that cannot be removed is swept later.
-    let _ = fs::remove_file(path);
+    fs::remove_file(path).note_dropped("a file of this process");
 }
 
 fn check_unchanged(path: &Path, before: Option<&[u8]>) -> io::Result<()> {

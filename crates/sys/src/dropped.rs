@@ -5,14 +5,24 @@ use std::fmt::Display;
 
 /// A result whose error changes nothing for the caller.
 pub trait NoteDropped {
-    /// Drops it, and notes what failed if it did.
+    /// What it has when nothing failed.
+    type Value;
+
+    /// Drops the error, and notes what failed: `Result::ok` with a trace in the log.
+    fn ok_or_note(self, what: &'static str) -> Option<Self::Value>;
+
+    /// Drops all of it, and notes what failed.
     fn note_dropped(self, what: &'static str);
 }
 
 impl<T, E: Display> NoteDropped for Result<T, E> {
+    type Value = T;
+
+    fn ok_or_note(self, what: &'static str) -> Option<T> {
+        self.inspect_err(|error| tracing::debug!(%error, "dropped: {what}")).ok()
+    }
+
     fn note_dropped(self, what: &'static str) {
-        if let Err(error) = self {
-            tracing::debug!(%error, "dropped: {what}");
-        }
+        self.ok_or_note(what);
     }
 }

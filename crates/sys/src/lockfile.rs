@@ -1,4 +1,4 @@
-//! The locks of other programs: a file that is there while its lock is held, and says by whom.
+//! Lock files of other programs (`O_EXCL`): a file that is there while its lock is held, and says by whom.
 //!
 //! The creator of the file (O_EXCL) has the lock, and removes the file to let go. A kill leaves it behind, so that
 //! the next one has to judge whether the holder is gone: that is the caller's business. Ours to keep are
@@ -14,6 +14,7 @@ use model::plan::{FileForm, Fingerprint};
 use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::Errno;
 
+use crate::dropped::NoteDropped;
 use crate::fingerprint;
 
 /// A lock that is held until this is dropped.
@@ -34,7 +35,8 @@ pub fn create_lock_file(path: &Path, content: &[u8]) -> io::Result<Option<LockFi
     // From here on it is let go of, in every case.
     let mut lock = LockFile { path: path.to_owned(), file };
     // Only another ostler that takes it for a stale one can be in between, and it sees that it is not.
-    let _ = rustix::fs::flock(&lock.file, FlockOperation::NonBlockingLockExclusive);
+    rustix::fs::flock(&lock.file, FlockOperation::NonBlockingLockExclusive)
+        .note_dropped("locking a lock file");
     lock.file.write_all(content)?;
     Ok(Some(lock))
 }
@@ -102,7 +104,7 @@ impl Drop for LockFile {
     /// ours a moment ago still is.
     fn drop(&mut self) {
         if is_at(&self.file, &self.path) {
-            let _ = std::fs::remove_file(&self.path);
+            std::fs::remove_file(&self.path).note_dropped("letting go of a lock file");
         }
     }
 }

@@ -9,6 +9,7 @@ use model::liveness::{ClockReading, WallClock};
 use model::time::Time;
 
 use crate::clock::time_since_boot;
+use crate::dropped::NoteDropped;
 
 /// The file in the cache directory that holds the reading of the clock.
 const READING_FILE: &str = "clock";
@@ -51,8 +52,8 @@ fn write_reading(path: &Path, reading: &ClockReading) -> Option<()> {
     let ClockReading { boot_id, since_boot, booted_at, earliest_boot } = reading;
     let (since, begun) = (since_boot.as_millis(), booted_at.as_millis());
     let line = format!("{boot_id} {since} {begun} {}\n", earliest_boot.as_millis());
-    crate::private::create_private_dir(path.parent()?).ok()?;
-    crate::atomic::write_unsynced(path, line.as_bytes()).ok()
+    crate::private::create_private_dir(path.parent()?).ok_or_note("the reading of the clock")?;
+    crate::atomic::write_unsynced(path, line.as_bytes()).ok_or_note("the reading of the clock")
 }
 
 fn read_reading(path: &Path) -> Option<ClockReading> {

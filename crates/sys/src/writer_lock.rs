@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use model::identity::Identity;
 
+use crate::dropped::NoteDropped;
 use crate::lock::{AdvisoryLock, LockAttempt};
 use crate::private::PrivateError;
 
@@ -42,7 +43,7 @@ impl WriterLock {
             LockAttempt::Taken(mut lock) => {
                 if let Ok(me) = crate::proc::identify_self() {
                     // Only for the words of an error: who may write is decided by the kernel's lock.
-                    let _ = lock.write_holder(&me);
+                    lock.write_holder(&me).note_dropped("the name of the writer");
                 }
                 Ok(Self { home: home.to_owned(), _lock: lock })
             }

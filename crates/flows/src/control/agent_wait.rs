@@ -9,6 +9,7 @@ use model::hosted::wire::{AgentSeen, AwaitedSession, SnapshotFormat, SnapshotPar
 use model::hosted::{FaultCode, HostFault};
 use model::session::{Certainty, SessionKind, SessionName};
 use model::status::Activity;
+use sys::dropped::NoteDropped;
 
 use crate::live::{LiveSessions, LiveSource};
 use crate::observe::{Observation, Observed};
@@ -287,7 +288,9 @@ impl AgentWait<'_> {
         let shown = terminal.and_then(|session| {
             let params =
                 SnapshotParams { format: SnapshotFormat::Text, ..SnapshotParams::default() };
-            look::take_snapshot(session, &params).ok()?.text
+            look::take_snapshot(session, &params)
+                .ok_or_note("the screen of a wait that ran out")?
+                .text
         });
         WaitResult {
             matched: Some(false),

@@ -1,7 +1,7 @@
 //! Fresh agents: one that was told nothing yet is idle, although no record of it says so.
 //!
 //! No turn begins without a prompt. An agent whose record holds none, whose command line named none, and into whose
-//! terminal nobody pressed Enter since its record would have shown it, has no turn under way and asks nothing. What a
+//! terminal Enter was not pressed since its record would have shown it, has no turn under way and asks nothing. What a
 //! dialog at the start asks is another matter: a text that is not seen in the composer gets no Enter.
 
 use std::path::PathBuf;
@@ -10,6 +10,7 @@ use std::time::Duration;
 use adapters::AgentControl;
 use adapters::control::IdRule;
 use model::control::obstacle::find_obstacle;
+use sys::dropped::NoteDropped;
 
 use crate::observe::{Observation, Observed};
 use crate::terminal::submit::await_ready;
@@ -105,7 +106,8 @@ pub(super) fn begins_another(
     terminal: &Observed,
     one: &Observed,
 ) -> Option<ToldConversation> {
-    let hosted = terminals.open_session(&terminal.session.id).ok()?;
+    let hosted =
+        terminals.open_session(&terminal.session.id).ok_or_note("the terminal of a new agent")?;
     let adapter = adapters::by_id(one.session.agent)?;
     let profile = adapter.agent_profile();
     let go_on = [profile.resume_options, profile.continue_options].concat();
@@ -123,7 +125,8 @@ pub(super) fn find_unattached<'a>(
     terminals: &TerminalHome,
     terminal: &Observed,
 ) -> Option<(&'static str, Option<&'a str>)> {
-    let hosted = terminals.open_session(&terminal.session.id).ok()?;
+    let hosted =
+        terminals.open_session(&terminal.session.id).ok_or_note("the terminal of a new agent")?;
     let program = hosted.holder.as_ref()?.child.as_ref()?;
     let table = sys::proc::read_process_table();
     let mut within =

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use model::control::delivery::{DeliverySign, DeliveryState};
 use model::control::wire::{ConversationBinding, LaunchState};
+use sys::dropped::NoteDropped;
 
 use super::launch::{LaunchError, LaunchRequest, LaunchScene, StartedAgent, last_lines};
 use super::launch_plan::LaunchPlan;
@@ -162,7 +163,8 @@ fn read_log_end(hosted: &HostedSession, name: &str) -> String {
 
 /// The id that the agent printed, in the first line that has the field.
 fn read_printed_id(hosted: &HostedSession, field: &str) -> Option<String> {
-    let file = sys::private::open_regular(&hosted.directory.join("stdout.log")).ok()?;
+    let file = sys::private::open_regular(&hosted.directory.join("stdout.log"))
+        .ok_or_note("the output of a headless agent")?;
     let lines = BufReader::new(file.take(MAX_ID_SEARCH_BYTES)).split(b'\n');
     lines.map_while(Result::ok).find_map(|line| {
         let line: serde_json::Value = serde_json::from_slice(&line).ok()?;

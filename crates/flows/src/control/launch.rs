@@ -265,7 +265,8 @@ impl StartedAgent {
     /// What the terminal shows now.
     fn last_shown(&self) -> String {
         let params = SnapshotParams { format: SnapshotFormat::Text, ..SnapshotParams::default() };
-        let shown = look::take_snapshot(&self.hosted, &params).ok();
+        let shown =
+            look::take_snapshot(&self.hosted, &params).ok_or_note("the last screen of a launch");
         shown.and_then(|shown| shown.text).unwrap_or_default().trim().to_owned()
     }
 
@@ -340,7 +341,8 @@ impl StartedAgent {
 
     fn last_screen(&self) -> String {
         let params = SnapshotParams { format: SnapshotFormat::Text, ..SnapshotParams::default() };
-        let shown = look::take_snapshot(&self.hosted_now(), &params).ok();
+        let shown = look::take_snapshot(&self.hosted_now(), &params)
+            .ok_or_note("the last screen of a launch");
         shown.and_then(|shown| shown.text).map(|text| text.trim().to_owned()).unwrap_or_default()
     }
 
@@ -349,7 +351,7 @@ impl StartedAgent {
         let is_registered = self.plan.control.id_rule == IdRule::Registered;
         let until = Instant::now() + timeout;
         loop {
-            let found = (scene.observe)().ok();
+            let found = (scene.observe)().ok_or_note("looking for a launched conversation");
             let found = found.as_ref().and_then(|seen| self.plan.clue.find_in(seen));
             if let Some((one, bound)) = found {
                 let transcript =
@@ -373,7 +375,7 @@ impl StartedAgent {
         let in_terminal = ConversationClue { id: None, new_in: None, ..self.plan.clue.clone() };
         let mut has = None;
         while has.is_none() && Instant::now() < until {
-            let seen = (scene.observe)().ok();
+            let seen = (scene.observe)().ok_or_note("looking for a launched conversation");
             let found = seen.as_ref().and_then(|seen| {
                 let (one, bound) = in_terminal.find_in(seen).or_else(|| {
                     // A fork is a new conversation, and may be written before it is registered.
@@ -427,10 +429,11 @@ impl StartedAgent {
         request: &LaunchRequest,
         scene: &mut LaunchScene<'_>,
     ) -> Result<(), LaunchError> {
-        let source = (scene.observe)().ok().and_then(|seen| {
-            let (one, _) = self.plan.clue.find_in(&seen)?;
-            one.source.clone()
-        });
+        let source =
+            (scene.observe)().ok_or_note("looking for a launched conversation").and_then(|seen| {
+                let (one, _) = self.plan.clue.find_in(&seen)?;
+                one.source.clone()
+            });
         let clue = self.plan.clue.clone();
         let mut delivery = RunningDelivery::prepare(
             &scene.terminals.machine,

@@ -31,6 +31,7 @@ use super::who::agents_within;
 use crate::observe::{Observation, Observed};
 use crate::resume::resume_line;
 use crate::terminal::TerminalHome;
+use sys::dropped::NoteDropped;
 use sys::machine::Machine;
 
 /// What is to be delivered, and how.
@@ -318,7 +319,7 @@ fn agent_watch(
     observe: &mut LookAtMachine<'_>,
 ) -> impl FnMut() -> bool + use<> {
     let machine = machine.clone();
-    let seen = observe().ok();
+    let seen = observe().ok_or_note("looking for the holders of a session");
     let one = seen.as_ref().and_then(|seen| find_named(seen, name));
     let holders = one.map(|one| holders_of_session(&one.session)).unwrap_or_default();
     let alive: Vec<_> = holders

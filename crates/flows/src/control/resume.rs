@@ -16,6 +16,7 @@ use model::control::wire::{LaunchResult, LaunchState};
 use model::rules::judge::proven_owners;
 use model::session::{SessionKind, SessionName};
 use model::status::Activity;
+use sys::dropped::NoteDropped;
 use sys::lock::{AdvisoryLock, LockAttempt};
 use sys::machine::Machine;
 
@@ -275,7 +276,7 @@ fn release_holders(
         let options = StopOptions { grace: HAND_OVER_GRACE, now: false, turn_only: false };
         let cell = std::cell::RefCell::new(&mut *scene.observe);
         let look_again = || {
-            let seen = (*cell.borrow_mut())().ok()?;
+            let seen = (*cell.borrow_mut())().ok_or_note("looking again before a hand-over")?;
             let one = find_named(&seen, &request.target)?;
             Some(SessionGlance {
                 held: proven_owners(&one.session).next().is_some(),

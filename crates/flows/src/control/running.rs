@@ -19,6 +19,7 @@ use model::hosted::wire::{SubmissionState, SubmitParams, SubmitResult};
 use model::sighting::TurnState;
 use model::status::Activity;
 use model::time::{Time, whole_millis};
+use sys::dropped::NoteDropped;
 use sys::machine::Machine;
 use sys::watch::DirectoryWatch;
 
@@ -351,10 +352,13 @@ const fn open_turn() -> DeliveryTurn {
 /// How the first turn after a position ended; `None` while it goes on.
 pub(super) fn read_turn(agent: &str, source: &TranscriptSource, from: u64) -> Option<DeliveryTurn> {
     let adapter = adapters::by_id(agent)?;
-    let told = adapter.read_turn_end(source, from).ok()?;
+    let told = adapter.read_turn_end(source, from).ok_or_note("the end of a turn")?;
     told.or_else(|| {
         // One that tells no more than that its last turn is closed.
-        let digest = adapter.read_digest(source).ok().filter(|_| !adapter.tells_turn_ends())?;
+        let digest = adapter
+            .read_digest(source)
+            .ok_or_note("the end of a turn")
+            .filter(|_| !adapter.tells_turn_ends())?;
         let ended_at = digest.last_activity_at;
         (digest.turn == TurnState::Closed).then_some(DeliveryTurn {
             end: TurnEnd::Answered,
@@ -386,7 +390,8 @@ fn read_end(agent: &str, source: &TranscriptSource) -> Result<(u64, bool), Deliv
 }
 
 pub(super) fn watch_transcript(source: &TranscriptSource) -> Option<DirectoryWatch> {
-    DirectoryWatch::watch_directory(source.path.parent().unwrap_or(Path::new("/"))).ok()
+    DirectoryWatch::watch_directory(source.path.parent().unwrap_or(Path::new("/")))
+        .ok_or_note("the watch of a transcript")
 }
 
 /// Returns when something changed there, or when the time is up.

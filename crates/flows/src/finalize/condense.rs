@@ -1,4 +1,4 @@
-//! Boiling a session that is over down to a summary and a compressed copy of its files.
+//! Archival of a session that is over: a summary, and a compressed copy of its files. Idempotent.
 //!
 //! It takes as long as the budget lets it; what is left over is done by the next sweep. Doing it
 //! twice gives the same copy. A session that was revived meanwhile stays uncondensed.
@@ -160,16 +160,18 @@ fn summarize_transcript(
     summary: &mut SessionSummary,
     covered: Option<bool>,
 ) -> Option<TranscriptDigest> {
-    let digest = adapter.read_digest(source).ok()?;
+    let digest = adapter.read_digest(source).ok_or_note("the transcript of an ended session")?;
     match covered {
         None => *summary = SessionSummary::from_digest(&digest),
         Some(covered) => summary.add_subagent(&digest, covered),
     }
     let subagent = covered.map(|_| source.id.clone());
-    let _ = adapter.read_conversation(source, 0, &mut |mut entry| {
-        entry.subagent = entry.subagent.take().or_else(|| subagent.clone());
-        summary.add_entry(&entry);
-    });
+    adapter
+        .read_conversation(source, 0, &mut |mut entry| {
+            entry.subagent = entry.subagent.take().or_else(|| subagent.clone());
+            summary.add_entry(&entry);
+        })
+        .note_dropped("the conversation of an ended session");
     Some(digest)
 }
 
@@ -196,11 +198,13 @@ fn keep_transcript(
         }
     }
     let mut lines = Vec::new();
-    let _ = adapter.read_conversation(source, 0, &mut |entry| {
-        if serde_json::to_writer(&mut lines, &entry).is_ok() {
-            lines.push(b'\n');
-        }
-    });
+    adapter
+        .read_conversation(source, 0, &mut |entry| {
+            if serde_json::to_writer(&mut lines, &entry).is_ok() {
+                lines.push(b'\n');
+            }
+        })
+        .note_dropped("the conversation for the vault");
     let name = if is_safe_id(&source.id) { format!("{path}#{}", source.id) } else { path.into() };
     vault::keep_copy(machine, &name, KeptForm::Conversation, lines.as_slice()).map(Some)
 }

@@ -1,4 +1,4 @@
-//! Finalize: end a session whose owner is gone, and boil it down.
+//! Finalize: ends a session whose owner is gone, and archives it.
 //!
 //! A sweep takes the spool in, asks of every open session whether its owner is there, ends those
 //! whose owner is proven to be gone, and condenses what is over. Unknown is left alone: after
@@ -13,6 +13,7 @@ use model::rules::track::{EndReason, HookTrack};
 use model::time::Time;
 use model::wire::{SweepResult, SweptSession};
 use store::state::{StateError, StateStore, TrackedSession};
+use sys::dropped::NoteDropped;
 use sys::machine::Machine;
 
 use crate::launches;
@@ -223,9 +224,11 @@ fn lock_session(home: &Path, tracked: &TrackedSession) -> Option<sys::lock::Advi
     let name = session_name(&tracked.agent, &tracked.id);
     let place = name.bytes().fold(0u8, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte));
     let directory = home.join("locks");
-    sys::private::create_private_dir(&directory).ok()?;
+    sys::private::create_private_dir(&directory).ok_or_note("the directory of session locks")?;
     let path = directory.join(format!("session-{place:02x}.lock"));
-    sys::lock::take_within(&path, SESSION_LOCK_TIMEOUT).ok()?.into_lock()
+    sys::lock::take_within(&path, SESSION_LOCK_TIMEOUT)
+        .ok_or_note("the lock of a session")?
+        .into_lock()
 }
 
 fn is_wanted(request: &SweepRequest<'_>, tracked: &TrackedSession) -> bool {

@@ -13,6 +13,7 @@ use model::rules::guard;
 use model::rules::retain::{RetentionCandidate, RetentionLimits};
 use model::session::{self, SessionName};
 use model::time::{Time, whole_millis};
+use sys::dropped::NoteDropped;
 use sys::lockfile::LockFile;
 use sys::machine::Machine;
 
@@ -143,7 +144,9 @@ pub(super) fn plan_launches(ask: &GcRequest, machine: &Machine, planning: &mut G
 /// Payloads beside the spool whose reports were taken in long ago.
 pub(super) fn plan_spills(ask: &GcRequest, machine: &Machine, planning: &mut GcPlan) {
     let home = machine.home();
-    let state = store::state::StateStore::open_read_only(home).ok().flatten();
+    let state = store::state::StateStore::open_read_only(home)
+        .ok_or_note("the state, for payloads beside the spool")
+        .flatten();
     // A spool that cannot be read may name any of them.
     let Ok(waiting) = intake::read_waiting(home, state.as_ref()) else { return };
     let named: HashSet<String> = waiting.into_iter().filter_map(|report| report.spill).collect();

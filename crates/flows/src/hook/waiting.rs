@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use model::control::permits::{PermitAnswer, PermitRequest};
 use model::event::{HookHappening, HookReport};
+use sys::dropped::NoteDropped;
 use sys::watch::DirectoryWatch;
 
 use crate::permits::{answer_name, forget_file, permits_directory, read_answer, request_name};
@@ -36,7 +37,9 @@ struct FileTail {
 
 impl FileTail {
     fn at_end_of(path: PathBuf) -> Self {
-        let watch = path.parent().and_then(|parent| DirectoryWatch::watch_directory(parent).ok());
+        let watch = path.parent().and_then(|parent| {
+            DirectoryWatch::watch_directory(parent).ok_or_note("the watch of a log")
+        });
         let offset = std::fs::metadata(&path).map_or(0, |about| about.len());
         Self { path, offset, watch }
     }

@@ -6,6 +6,8 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use sys::dropped::NoteDropped;
+
 /// The list in ostler's home, as JSON.
 const LIST: &str = "hook-directories";
 
@@ -61,7 +63,9 @@ impl SettingsDirectories<'_> {
 
     /// A list that cannot be read names nothing: then every directory stays.
     fn read_list(&self) -> Vec<PathBuf> {
-        let bytes = self.list_path().and_then(|path| sys::private::read_regular(&path).ok());
+        let bytes = self.list_path().and_then(|path| {
+            sys::private::read_regular(&path).ok_or_note("the list of made directories")
+        });
         serde_json::from_slice(&bytes.unwrap_or_default()).unwrap_or_default()
     }
 

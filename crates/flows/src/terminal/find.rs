@@ -7,6 +7,7 @@ use super::sight::TERMINAL_AGENT;
 use super::{HostedSession, TerminalError, TerminalHome};
 use crate::repository;
 use model::address::{AddressError, EXACT_SIGN, SessionHandle, pick_session};
+use sys::dropped::NoteDropped;
 
 impl TerminalHome {
     /// Finds the session that `text` means: an id; under ostler's name also an unambiguous prefix, a
@@ -90,6 +91,11 @@ impl TerminalHome {
     pub fn readable_sessions(&self) -> Result<Vec<HostedSession>, HostFault> {
         let Some(sessions) = self.open_sessions()? else { return Ok(Vec::new()) };
         let ids = self.session_ids()?;
-        Ok(ids.iter().filter_map(|id| self.open_in(&sessions, id).ok()).collect())
+        Ok(ids
+            .iter()
+            .filter_map(|id| {
+                self.open_in(&sessions, id).ok_or_note("a terminal whose files cannot be read")
+            })
+            .collect())
     }
 }

@@ -315,7 +315,9 @@ impl HostedSession {
         // It may have written its end down after we looked.
         let mut manifest = self.files.read_manifest()?;
         if manifest.status.is_active() {
-            let torn = host::log::repair_log(&self.directory).ok().flatten();
+            let torn = host::log::repair_log(&self.directory)
+                .ok_or_note("the log of a host that died")
+                .flatten();
             manifest.host_died(became);
             if let (Some(bytes), Some(reason)) = (torn, &mut manifest.failure_reason) {
                 reason.push_str(&format!("; a torn last event of {bytes} bytes was cut off"));

@@ -1,4 +1,5 @@
-//! Taking in what hooks left in the spool: exactly once, in order, whenever we are killed.
+//! Spool intake, an idempotent consumer: hooks' reports are taken in exactly once, in order, whenever it is
+//! killed.
 //!
 //! Hooks only ever append to one file. How far it was taken in is written in the same transaction
 //! as what was taken in, and every report counts once even if it is read twice. A file that has grown
@@ -84,7 +85,9 @@ pub fn drain_spool(machine: &Machine, state: &mut StateStore) -> Result<DrainedS
 /// Files that were set aside, the oldest first.
 fn rotated_files(home: &Path) -> Vec<PathBuf> {
     let spool = hook::spool_path(home);
-    let listed = spool.parent().and_then(|directory| std::fs::read_dir(directory).ok());
+    let listed = spool.parent().and_then(|directory| {
+        std::fs::read_dir(directory).ok_or_note("the directory of the spool")
+    });
     let mut files: Vec<PathBuf> = listed
         .into_iter()
         .flatten()

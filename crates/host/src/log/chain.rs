@@ -1,5 +1,5 @@
-//! A chain of hashes over the log, in a file beside it: each link covers the bytes since the last one
-//! and the link before, so that a log cannot be changed in the past without it showing.
+//! The hash chain of a log (tamper evidence), in a file beside it: each link covers the bytes since the
+//! last one and the link before, so that a log cannot be changed in the past without it showing.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -9,6 +9,7 @@ use std::path::Path;
 use model::hex::to_hex;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use sys::dropped::NoteDropped;
 use sys::private::open_regular;
 
 /// A link is written at least every so many bytes of log.
@@ -35,7 +36,12 @@ pub(super) struct HashChain {
 impl HashChain {
     /// Begins a chain. Where it cannot be written there is none; the log goes on.
     pub(super) fn create(path: &Path) -> Self {
-        let file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(path).ok();
+        let file = OpenOptions::new()
+            .append(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(path)
+            .ok_or_note("the hash chain of a log");
         Self { file, hash: Sha256::new(), covered: 0, linked: 0 }
     }
 

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde::{Deserialize, Serialize};
+use sys::dropped::NoteDropped;
 use sys::pty::PtyProgram;
 
 use super::host::Host;
@@ -140,7 +141,7 @@ impl LoggedStream {
             let (now, later) = bytes.split_at(room.min(bytes.len()));
             // On a full disk it is missing; the program goes on.
             if let Some(file) = self.open_log() {
-                let _ = file.write_all(now);
+                file.write_all(now).note_dropped("output of a program without a terminal");
             }
             self.written += now.len() as u64;
             bytes = later;
@@ -153,7 +154,9 @@ impl LoggedStream {
         if self.file.is_none() {
             let mut options = std::fs::OpenOptions::new();
             options.write(true).create(true).truncate(true).mode(0o600);
-            self.file = options.open(&self.paths[usize::from(self.in_tail)]).ok();
+            self.file = options
+                .open(&self.paths[usize::from(self.in_tail)])
+                .ok_or_note("the log of a program without a terminal");
         }
         self.file.as_mut()
     }

@@ -1,4 +1,4 @@
-//! The host process: one `poll`, nothing to do while nothing happens, and a second thread that only
+//! The host process: a `poll` event loop, idle while nothing happens, and a second thread that only
 //! reads the terminal.
 //!
 //! Bytes of the program go to the log, then to the screen, then to viewers; a slow viewer or a full
@@ -39,7 +39,7 @@ pub use wait::{check_nested_quantifiers, check_offline, check_pattern};
 pub fn run_host() -> ExitCode {
     sys::spawn::close_inherited();
     // Before the thread that reads the terminal. Where there is no such thing, trees are walked.
-    let orphans = sys::orphans::adopt_orphans().ok();
+    let orphans = sys::orphans::adopt_orphans().ok_or_note("adopting orphans");
     let mut request = Vec::new();
     let started = std::io::stdin()
         .read_to_end(&mut request)

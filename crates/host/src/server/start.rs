@@ -147,7 +147,7 @@ fn make_session(mut request: StartRequest, now: Time) -> Result<Host, HostFault>
         .map_err(|error| HostFault::new(FaultCode::StorageWriteError, error.to_string()))?;
     set_nonblocking(&listener).map_err(io)?;
     let started = start_program(&request, &directory);
-    let host = sys::proc::identify_self().ok();
+    let host = sys::proc::identify_self().ok_or_note("the identity of a host");
     let (terminal, headless, refused) = match started {
         Ok(StartedProgram::OnPty(terminal)) => (Some(terminal), None, None),
         Ok(StartedProgram::OnPipes(headless)) => (None, Some(headless), None),
@@ -164,7 +164,8 @@ fn make_session(mut request: StartRequest, now: Time) -> Result<Host, HostFault>
     let program = terminal.as_ref().map(|terminal| &terminal.program);
     let program = program.or(headless.as_ref().map(|headless| &headless.program));
     let child_pid = program.map(sys::pty::PtyProgram::pid);
-    let child = child_pid.and_then(|pid| sys::proc::identify_process(pid).ok());
+    let child = child_pid
+        .and_then(|pid| sys::proc::identify_process(pid).ok_or_note("the identity of a program"));
     let manifest = SessionManifest {
         version: 1,
         session_id: request.session_id.clone(),

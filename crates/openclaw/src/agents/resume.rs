@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use model::plan::RemovableKind;
 use model::time::Time;
+use sys::dropped::NoteDropped;
 use sys::machine::Machine;
 
 use super::plan::journal_command;
@@ -40,7 +41,8 @@ pub(super) fn find_earlier_deletion(
             done.insert(step.begun.path.0.clone());
         }
         if let Some(before) = configuration_before(home, &receipt, config) {
-            let before = OpenClawConfig::with_bytes(&machine.env(), before).ok()?;
+            let before = OpenClawConfig::with_bytes(&machine.env(), before)
+                .ok_or_note("the configuration before a deletion")?;
             let earlier = EarlierDeletion { receipt: receipt.id, at: receipt.at, done };
             return before.has_agent(id).then_some((before, earlier));
         }
@@ -69,7 +71,8 @@ fn configuration_before(
             StepState::Begun => now.as_ref() == Some(after),
             _ => false,
         };
-        let bytes = std::fs::read(reaper::slot_content(home, &receipt.id, begun)).ok()?;
+        let bytes = std::fs::read(reaper::slot_content(home, &receipt.id, begun))
+            .ok_or_note("the configuration in the trash")?;
         (replaced && sys::hash::sha256(&bytes) == *before).then_some(bytes)
     })
 }

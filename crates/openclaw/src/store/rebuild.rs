@@ -11,6 +11,7 @@ use crate::rules::key::SessionKey;
 use crate::wire::{RebuiltEntry, StoreRebuildResult};
 use model::plan::{PlanItem, Refusal, RemovableKind};
 use model::time::Time;
+use sys::dropped::NoteDropped;
 use sys::machine::Machine;
 
 use super::ask::{SessionStoreRequest, prove_ours};
@@ -330,8 +331,8 @@ fn indented_json(value: &serde_json::Value) -> String {
 }
 
 fn read_at_most(path: &Path, most: u64) -> Option<Vec<u8>> {
-    let file = sys::private::open_regular(path).ok()?;
+    let file = sys::private::open_regular(path).ok_or_note("a transcript for a rebuild")?;
     let mut bytes = Vec::new();
-    file.take(most).read_to_end(&mut bytes).ok()?;
+    file.take(most).read_to_end(&mut bytes).ok_or_note("a transcript for a rebuild")?;
     Some(bytes)
 }

@@ -17,6 +17,7 @@ use flows::writer::{
 use model::helper::DaemonPlace;
 use model::wire::{DaemonResult, FleetLevel};
 use store::writer;
+use sys::dropped::NoteDropped;
 use sys::lock::LockAttempt;
 use sys::machine::Machine;
 use sys::watch::WatchLimitError;
@@ -156,7 +157,8 @@ fn run_in_foreground(context: &CliContext, machine: &Machine) -> Result<ExitCode
         }
     })?;
     // A daemon that cannot look does everything else.
-    let source = context.live_source(ObserveScope::Active, &[]).ok();
+    let source =
+        context.live_source(ObserveScope::Active, &[]).ok_or_note("what the badge is counted from");
     let badge = source.map(BadgeKeeper::new);
     let daemon = daemon.with_notifier(start_notifier(context)?);
     let place = DaemonPlace {
@@ -169,7 +171,9 @@ fn run_in_foreground(context: &CliContext, machine: &Machine) -> Result<ExitCode
     let helper = crate::daemon::HelperDesk {
         home: machine.home().to_owned(),
         wake: helpers.waker(),
-        source: context.live_source(ObserveScope::All, &[]).ok(),
+        source: context
+            .live_source(ObserveScope::All, &[])
+            .ok_or_note("what the network helper is told from"),
         allowed: allowed_level,
         result: served::ordered_result,
         join: crate::cli::terminal::attach::join_for_operator,

@@ -20,6 +20,7 @@ use model::control::groups::{
 };
 use model::control::wire::LaunchResult;
 use model::wire::IncompleteSource;
+use sys::dropped::NoteDropped;
 
 use crate::cli::launch::{LaunchArgs, SlotStart, find_agent, print_launch, render_launch};
 use crate::cli::launch_matrix::{GroupSlot, parse_matrix};
@@ -130,8 +131,10 @@ fn start_member(
                 Err(_) => None,
             };
             let hosted = launched.and_then(|result| {
-                let terminals = context.terminals_home().ok()?;
-                terminals.open_session(result.terminal.as_deref()?).ok()
+                let terminals = context.terminals_home().ok_or_note("the terminals of a group")?;
+                terminals
+                    .open_session(result.terminal.as_deref()?)
+                    .ok_or_note("the terminal of a group's agent")
             });
             if let Some(hosted) = hosted {
                 now = note_started(&now, &hosted);

@@ -17,6 +17,7 @@ use model::rules::judge::proven_owners;
 use model::session::{SessionKind, SessionName};
 use model::status::Activity;
 use model::wire::OwnerView;
+use sys::dropped::NoteDropped;
 
 use crate::cli::groups::live_terminals;
 use crate::cli::{CliContext, complete, ls};
@@ -191,14 +192,19 @@ pub(super) fn glance_at(
     within: Option<&SessionName>,
 ) -> Option<SessionGlance> {
     if name.agent == "terminal" {
-        let hosted = terminals.open_session(&name.id).ok()?;
+        let hosted = terminals
+            .open_session(&name.id)
+            .ok_or_note("looking at a terminal that is being stopped")?;
         let held = hosted.as_settled().status().is_active();
         let agent = within.and_then(|agent| glance_at(context, terminals, agent, None));
         let activity = agent.map_or(Activity::Unknown, |agent| agent.activity);
         return Some(SessionGlance { held, activity });
     }
     let agents = [name.agent.clone()];
-    let seen = context.next_turn().observe_now(ObserveScope::Active, &agents).ok()?;
+    let seen = context
+        .next_turn()
+        .observe_now(ObserveScope::Active, &agents)
+        .ok_or_note("looking at a session that is being stopped")?;
     let one = seen.sessions.iter().find(|one| one.session.session_name() == *name)?;
     Some(SessionGlance {
         held: proven_owners(&one.session).next().is_some(),

@@ -1,5 +1,5 @@
-//! Names that can be searched: public types are called differently, and what the architecture page names
-//! is there.
+//! Names that can be searched: public types are called differently, functions say what they are about, and
+//! what the architecture page names is there. Errors can be searched, too: few are dropped without a note.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -113,6 +113,57 @@ fn public_types_are_recognised() {
     assert_eq!(public_type("pub fn four() {"), None);
     assert_eq!(public_type("struct Five;"), None);
     assert_eq!(public_type("pub const fn six() {"), None);
+}
+
+/// Of a hundred functions, how many may have a name of one word: `new`, `open`, what a trait of another
+/// crate wants.
+const MAX_ONE_WORD_PERCENT: usize = 20;
+
+/// The name of the function that a line begins.
+fn function_name(line: &str) -> Option<&str> {
+    let (before, after) = line.split_once("fn ")?;
+    let is_word = |word: &str| {
+        ["const", "async", "unsafe", "extern", "\"C\""].contains(&word) || word.starts_with("pub")
+    };
+    let name = after.split(|c: char| !c.is_alphanumeric() && c != '_').next()?;
+    (before.split_whitespace().all(is_word) && !name.is_empty()).then_some(name)
+}
+
+#[test]
+fn functions_are_named_by_verb_and_object() {
+    let sources = shipped_sources();
+    let lines = sources.iter().flat_map(|(_, text)| shipped_part(text).lines());
+    let names: Vec<&str> = lines.filter_map(function_name).collect();
+    assert!(names.len() > 3000, "only {} functions were found", names.len());
+    let short = names.iter().filter(|name| !name.trim_matches('_').contains('_')).count();
+    let most = names.len() * MAX_ONE_WORD_PERCENT / 100;
+    assert!(short <= most, "{short} of {} functions have one word, at most {most}", names.len());
+}
+
+#[test]
+fn functions_are_recognised() {
+    assert_eq!(function_name("    pub(crate) const fn read_one(self) {"), Some("read_one"));
+    assert_eq!(function_name("fn two<T>() {"), Some("two"));
+    assert_eq!(function_name("    /// As fn three."), None);
+    assert_eq!(function_name("    read: fn(&[u8]) -> u8,"), None);
+}
+
+/// Of ten thousand lines, how many may drop a result without a note in the log: conversions, formatting
+/// into memory, channels whose other end has gone. Everything else says `note_dropped` or `ok_or_note`.
+const MAX_DROPPED: usize = 52;
+
+#[test]
+fn results_are_seldom_dropped_without_a_note() {
+    let sources = shipped_sources();
+    let lines = sources.iter().flat_map(|(_, text)| shipped_part(text).lines());
+    let (mut all, mut dropped) = (0, 0);
+    for line in lines {
+        let is_code = !line.trim_start().starts_with("//");
+        all += 1;
+        dropped += usize::from(is_code && (line.contains(".ok()") || line.contains("let _ =")));
+    }
+    let most = all * MAX_DROPPED / 10_000;
+    assert!(dropped <= most, "{dropped} results are dropped in {all} lines, at most {most}");
 }
 
 /// Whether a text defines something of this name.

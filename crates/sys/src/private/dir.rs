@@ -1,4 +1,4 @@
-//! A directory that is held on to: everything below it is reached through its descriptor, so that a
+//! Directory handles (`openat` and the like): everything below one is reached through its descriptor, so that a
 //! path that changes meanwhile leads nowhere else.
 
 use std::ffi::{OsStr, OsString};
@@ -9,6 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::dropped::NoteDropped;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
@@ -278,7 +279,8 @@ impl PrivateDir {
             .and_then(|()| Ok(rustix::fs::renameat(&self.0, &temporary, &self.0, name)?));
         if written.is_err() {
             // Best effort: the first error is the one that matters.
-            let _ = rustix::fs::unlinkat(&self.0, &temporary, AtFlags::empty());
+            rustix::fs::unlinkat(&self.0, &temporary, AtFlags::empty())
+                .note_dropped("a temporary file");
         }
         written
     }

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use model::time::Time;
 use serde::{Deserialize, Serialize};
+use sys::dropped::NoteDropped;
 
 use crate::cli::CliContext;
 use crate::env;
@@ -67,9 +68,9 @@ pub(super) fn write_registry(mut homes: Vec<KnownHome>) {
     homes.sort_by_key(|known| std::cmp::Reverse(known.last_seen_at));
     let write = || -> Option<()> {
         let path = registry_file()?;
-        std::fs::create_dir_all(path.parent()?).ok()?;
+        std::fs::create_dir_all(path.parent()?).ok_or_note("the list of homes")?;
         let text = serde_json::to_string_pretty(&HomeRegistry { version: 1, homes }).ok()? + "\n";
-        sys::atomic::write_unsynced(&path, text.as_bytes()).ok()
+        sys::atomic::write_unsynced(&path, text.as_bytes()).ok_or_note("the list of homes")
     };
     let _ = write();
 }
