@@ -13,6 +13,8 @@ mod cli {
     mod collect;
     mod commands;
     mod daemon;
+    #[path = "../../build/declarations.rs"]
+    mod declarations;
     mod dependencies;
     mod door;
     mod errors;

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use super::cases::{Case, Entry, REGISTRY, Stage, Stages};
+use super::declarations::render_table;
 
 /// The kinds of case that every command has, or says why not.
 const KINDS: [&str; 4] = ["empty", "usual", "refused", "incomplete"];
@@ -133,6 +134,37 @@ fn no_file_but_its_own_lists_a_command() {
             let listed = [format!("(\"{}\", ", entry.name), format!("=> \"{}\"", entry.name)];
             assert!(!listed.iter().any(|form| text.contains(form)), "{path} lists {}", entry.name);
         }
+    }
+}
+
+/// A command is added to a copy of the sources as docs/guides/add-a-command.md says. The registry, and with it
+/// dispatch, help, schemas and suites, has it by its own file alone; it does not compile without the one line.
+#[test]
+fn adding_a_command_touches_one_existing_file() {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/cli");
+    let copy = tempfile::tempdir().unwrap();
+    let mut files = Vec::new();
+    collect_sources(&sources, &mut files);
+    for (path, text) in &files {
+        let place = copy.path().join(Path::new(path).strip_prefix("src/cli").unwrap());
+        fs::create_dir_all(place.parent().unwrap()).unwrap();
+        fs::write(place, text).unwrap();
+    }
+    let before = render_table(copy.path());
+    assert_eq!(before, render_table(&sources));
+    let command =
+        "declare_commands![CommandEntry { ..entry!(\"greet\", GreetArgs, run_greet) }];\n";
+    fs::write(copy.path().join("greet.rs"), command).unwrap();
+    let after = render_table(copy.path());
+    let new: Vec<_> = after.lines().filter(|line| !before.contains(line)).collect();
+    assert_eq!(new, ["    crate::cli::greet::COMMANDS,"]);
+    assert_eq!(after.lines().count(), before.lines().count() + 1);
+    // `crate::cli::greet` is there once the one existing file says so, as it does of every other command.
+    let root = fs::read_to_string(sources.join("mod.rs")).unwrap();
+    for module in before.lines().filter_map(|line| line.trim().strip_prefix("crate::cli::")) {
+        let top = module.split("::").next().unwrap();
+        let lines = root.lines().filter(|line| line.ends_with(&format!("mod {top};")));
+        assert_eq!(lines.count(), 1, "{top}");
     }
 }
 
