@@ -4,11 +4,15 @@
 //! build script collects these declarations from the files that a `mod` line names; dispatch, help,
 //! schemas, manual pages, completions and the suites over all commands read the table and nothing else.
 
+use std::borrow::Cow;
 use std::process::ExitCode;
 
 use clap::ArgMatches;
+use model::wire::SuccessEnvelope;
+use schemars::generate::{SchemaGenerator, SchemaSettings};
 use schemars::{JsonSchema, Schema};
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::cli::CliContext;
 use crate::error::Error;
@@ -196,11 +200,7 @@ pub(crate) struct AnswerSchema {
 
 /// A result in the envelope.
 pub(crate) const fn answer<T: JsonSchema + 'static>() -> AnswerSchema {
-    AnswerSchema {
-        suffix: "",
-        streams: false,
-        schema: schema_of::<model::wire::SuccessEnvelope<'static, T>>,
-    }
+    AnswerSchema { suffix: "", streams: false, schema: answer_schema::<T> }
 }
 
 /// One object per line; `suffix` is the option that asks for it.
@@ -210,8 +210,54 @@ pub(crate) const fn stream<T: JsonSchema>(suffix: &'static str) -> AnswerSchema 
 
 /// The schema of what is written: fields that may be left out are not required.
 pub(crate) fn schema_of<T: JsonSchema>() -> Schema {
-    let settings = schemars::generate::SchemaSettings::draft2020_12().for_serialize();
-    settings.into_generator().into_root_schema_for::<T>()
+    let settings = SchemaSettings::draft2020_12().for_serialize();
+    root_schema(settings, &T::json_schema, T::schema_name())
+}
+
+/// The schema of a result in the envelope.
+fn answer_schema<T: JsonSchema>() -> Schema {
+    let name = SuccessEnvelope::<'static, T>::schema_name();
+    envelope_schema(SchemaGenerator::subschema_for::<T>, name)
+}
+
+/// The schema of the envelope around a result that is described elsewhere. Derived for each result, it was
+/// 0.4 MB of the program (docs/decisions/0160-what-the-program-weighs.md); this is compiled once.
+fn envelope_schema(result: fn(&mut SchemaGenerator) -> Schema, name: Cow<'static, str>) -> Schema {
+    let describe = |generator: &mut SchemaGenerator| {
+        let mut envelope = SuccessEnvelope::<'static, Value>::json_schema(generator);
+        let mut result = result(generator);
+        let fields = envelope.get_mut("properties").and_then(Value::as_object_mut);
+        if let Some(field) = fields.and_then(|fields| fields.get_mut("result")) {
+            // What the envelope says of the field, beside what the result says of itself.
+            if let Value::Object(said) = field.take() {
+                result.ensure_object().extend(said);
+            }
+            *field = result.to_value();
+        }
+        envelope
+    };
+    root_schema(SchemaSettings::draft2020_12().for_serialize(), &describe, name)
+}
+
+/// What `SchemaGenerator::into_root_schema_for` does for a type that does not contain itself. That function is
+/// compiled for each type, this one once.
+pub(crate) fn root_schema(
+    settings: SchemaSettings,
+    describe: &dyn Fn(&mut SchemaGenerator) -> Schema,
+    name: Cow<'static, str>,
+) -> Schema {
+    let mut generator = settings.into_generator();
+    let mut schema = describe(&mut generator);
+    let definitions = generator.take_definitions(false);
+    let object = schema.ensure_object();
+    object.entry("title").or_insert_with(|| name.into());
+    if let Some(meta_schema) = generator.settings().meta_schema.clone() {
+        object.insert("$schema".to_owned(), meta_schema.into());
+    }
+    if !definitions.is_empty() {
+        object.insert("$defs".to_owned(), definitions.into());
+    }
+    schema
 }
 
 /// The home that an example or a case is run in. `ID` in a line is the id of what the home has.
@@ -363,4 +409,25 @@ pub(crate) fn all_entries() -> impl Iterator<Item = &'static CommandEntry> {
 /// The command of this name.
 pub(crate) fn find_entry(name: &str) -> Option<&'static CommandEntry> {
     all_entries().find(|entry| entry.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The schema of an answer as schemars derives it.
+    fn derived_schema<T: JsonSchema>() -> Schema {
+        let settings = SchemaSettings::draft2020_12().for_serialize();
+        settings.into_generator().into_root_schema_for::<SuccessEnvelope<'static, T>>()
+    }
+
+    #[test]
+    fn schemas_of_answers_are_those_that_schemars_derives() {
+        use model::wire::{ErrorBody, GcResult, LsResult};
+
+        assert_eq!(answer_schema::<LsResult<'static>>(), derived_schema::<LsResult<'static>>());
+        assert_eq!(answer_schema::<GcResult>(), derived_schema::<GcResult>());
+        assert_eq!(answer_schema::<Vec<ErrorBody>>(), derived_schema::<Vec<ErrorBody>>());
+        assert_eq!(answer_schema::<Option<String>>(), derived_schema::<Option<String>>());
+    }
 }

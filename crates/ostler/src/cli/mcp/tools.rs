@@ -7,12 +7,14 @@ use std::sync::Arc;
 
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::quote;
 use super::server::McpServerState;
+use crate::cli::registry::root_schema;
 use crate::config::McpRight;
 use crate::error::Error;
 
@@ -132,9 +134,10 @@ fn describe_tool<T: McpTool>() -> Tool {
         .read_only(T::EFFECT == ToolEffect::Reads)
         .destructive(T::EFFECT == ToolEffect::Ends)
         .open_world(false);
-    let settings = schemars::generate::SchemaSettings::draft2020_12;
-    let input = settings().into_generator().into_root_schema_for::<T::Input>();
-    let output = settings().for_serialize().into_generator().into_root_schema_for::<T::Output>();
+    let settings = SchemaSettings::draft2020_12;
+    let input = root_schema(settings(), &T::Input::json_schema, T::Input::schema_name());
+    let written = settings().for_serialize();
+    let output = root_schema(written, &T::Output::json_schema, T::Output::schema_name());
     let mut output = output.to_value();
     if let Some(Value::Object(fields)) = output.get_mut("properties") {
         fields.insert(NOTICE_FIELD.to_owned(), serde_json::json!({ "type": "string" }));
