@@ -2,7 +2,7 @@
 //!
 //! Absolute times say more about the machine than about ostler, so every number is a ratio: a stat
 //! walk (`find -printf`) for listing, `/bin/true` for starting. The two sides take turns, so that
-//! whatever else the machine does hits both.
+//! other load on the machine hits both.
 
 mod badge;
 mod control;

@@ -1,4 +1,4 @@
-//! Every rule about one entry of `sessions/`, in order; the first one broken is the answer.
+//! Validation of one entry of `sessions/`: every rule in order; the first one broken is the answer.
 
 use std::ffi::OsStr;
 

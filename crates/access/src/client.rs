@@ -1,4 +1,4 @@
-//! Talking to an ssh-agent: one message there, one back, with a time limit.
+//! Client of the ssh-agent protocol: one request, one response, with a timeout.
 
 use std::ffi::OsStr;
 use std::io::{self, Read, Write};

@@ -1,4 +1,5 @@
-//! Between a borrower and the agent: forwards what is allowed, refuses the rest, notes signatures.
+//! Filtering proxy between a borrower and the agent: forwards what is allowed, refuses the rest, notes
+//! signatures.
 //!
 //! The protocol is strictly one question, one answer, so each connection is one thread that blocks:
 //! nothing is done while there is no request.

@@ -1,4 +1,4 @@
-//! A lazy look into JSON: find the few fields that matter and skip the rest at memory speed.
+//! A lazy JSON scanner: finds the few fields that matter and skips the rest at memory speed.
 //!
 //! Transcripts are mostly long strings that a listing does not need. A full parser reads every
 //! byte with care; this one finds the end of a value by structure alone and parses only what is

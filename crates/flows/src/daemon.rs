@@ -1,4 +1,4 @@
-//! The daemon's work, without its sockets: it is the writer for as long as it runs, takes the spool
+//! The daemon's event loop, without its sockets: it is the writer for as long as it runs, takes the spool
 //! in when it changes, and finalizes a session the moment its owner's process ends.
 //!
 //! It sleeps until the kernel tells it something: nothing is polled. Everything it does is also done

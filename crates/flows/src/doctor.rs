@@ -1,4 +1,4 @@
-//! What may be wrong with ostler itself, each with a reason and a remedy.
+//! Self-diagnosis (`ostler doctor`): what may be wrong with ostler itself, each with a reason and a remedy.
 
 use std::io;
 use std::path::Path;

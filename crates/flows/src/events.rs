@@ -1,4 +1,4 @@
-//! The stream of events: read from the store, followed by being told of changes.
+//! The event stream: read from the store, followed by watching its directory.
 
 use std::path::Path;
 

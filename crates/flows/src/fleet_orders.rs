@@ -1,4 +1,4 @@
-//! The journal of orders that operators gave to this home: what became of one.
+//! The journal of operators' orders to this home (idempotency records), and the outcome of each.
 
 use std::path::Path;
 

@@ -65,7 +65,7 @@ pub struct Notifier {
 }
 
 impl Notifier {
-    /// Starts the thread that tells. `problem` hears of what could not be sent.
+    /// Starts the thread that sends. `problem` is called with every failure.
     pub fn start(
         settings: NotifySettings,
         problem: impl Fn(&str) + Send + 'static,
@@ -218,7 +218,7 @@ fn send_all(settings: &NotifySettings, notices: &Receiver<NoticeView>, problem: 
     }
 }
 
-/// Sends a notification on every way that is set, and says what became of it on each.
+/// Sends a notification through every configured channel, and returns the outcome of each.
 pub fn send_notice(settings: &NotifySettings, notice: &NoticeView) -> Vec<NotifyOutcome> {
     let mut outcomes = Vec::new();
     let mut note = |channel: &'static str, result: Result<(), String>| {

@@ -1,4 +1,4 @@
-//! The vault: copies of sessions that are over, compressed, each under the hash of its content.
+//! The vault, a content-addressed store: compressed copies of sessions that are over, each under its SHA-256.
 //!
 //! A copy is written under another name, synced and renamed; one that is there already is the same
 //! by its name. Nothing here knows what a session is.

@@ -1,4 +1,4 @@
-//! Carrying out orders as the writer: the same code whether the daemon does it or the command itself.
+//! Order execution as the single writer: the same code whether the daemon runs it or the command itself.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Asking a session's host: one request per connection, one line each way.
+//! Client of the host protocol: one request per connection, one line of JSON each way.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;

@@ -1,4 +1,4 @@
-//! A session's screen from its log alone.
+//! Log replay: a session's screen from its log alone.
 
 use std::io;
 use std::path::Path;

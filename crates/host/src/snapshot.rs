@@ -1,4 +1,4 @@
-//! A screen as programs are told about it.
+//! Screen snapshots: text, cells, cursor and hash, as JSON.
 
 use model::hosted::wire::{
     SnapshotCell, SnapshotCells, SnapshotFormat, SnapshotLine, SnapshotParams, SnapshotResult,

@@ -1,4 +1,4 @@
-//! What a person may set.
+//! Settings, with their defaults.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! What agents' hooks report, in the words that all agents share, and the line it becomes.
+//! Hook events, in words that all agents share, and the spool line (JSON) that one becomes.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

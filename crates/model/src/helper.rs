@@ -1,4 +1,4 @@
-//! What `ostler` says to its network helper, the program `ostler-net`, and hears from it.
+//! The protocol between `ostler` and its network helper, the program `ostler-net`.
 //!
 //! One request as JSON on its standard input, one answer on its standard output: nothing secret stands
 //! in an argument list, and the helper needs no command line of its own.

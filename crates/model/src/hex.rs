@@ -1,4 +1,4 @@
-//! Bytes as people and file names write them.
+//! Hexadecimal encoding.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! What names one process for ever.
+//! Process identity, safe against pid reuse.
 //!
 //! A pid is a number that the kernel hands out again. An identity is the pid together with what
 //! makes it unique: the kernel's start time, the boot, the machine and the namespaces it was seen

@@ -1,4 +1,4 @@
-//! Is the process that a session belongs to still there?
+//! The liveness decision: is the process that a session belongs to still there?
 //!
 //! [`decide_liveness`] is the whole answer: a pure function over what was recorded, who is looking and what
 //! was seen. The first matching rule wins. *Dead* is only said on positive proof; every doubt is

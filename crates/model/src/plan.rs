@@ -1,4 +1,4 @@
-//! The reaper's words: what may go and why, and what came of it. Why something may not: [`Refusal`].
+//! Removal plans and their results. Why something may not be removed: [`Refusal`].
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

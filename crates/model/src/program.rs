@@ -1,4 +1,4 @@
-//! How a process is recognised as a coding agent.
+//! Process classification: which processes are coding agents.
 //!
 //! Names alone lie: node agents show up as `MainThread`, others overwrite their arguments, and a
 //! package manager's wrapper carries the agent's name. A rule therefore looks at the executable,

@@ -1,4 +1,4 @@
-//! The daemon's door: HTTP over a private Unix socket. The work is `flows::daemon`.
+//! The daemon's HTTP server, on a private Unix socket. The work is `flows::daemon`.
 //!
 //! An order waits in its socket until the daemon turns to it; only then is its body read (which is when
 //! HTTP says `100 Continue`). So there is one body in memory at a time, and a client that gave up before has

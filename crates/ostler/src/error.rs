@@ -366,7 +366,7 @@ impl Error {
         exit_code_of(self.stable_code())
     }
 
-    /// Whether somebody else writes just now, and nothing was done.
+    /// Whether another process holds the writer lock, and nothing was done (a retry is safe).
     pub(crate) fn is_writer_busy(&self) -> bool {
         matches!(
             self,

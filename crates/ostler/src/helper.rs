@@ -1,4 +1,4 @@
-//! The network helper, `ostler-net`: finding it, asking it, and minding those that the daemon runs.
+//! The network helper, `ostler-net`: finding it, asking it, and supervising those that the daemon runs.
 //!
 //! It is a program of its own, found as git finds its helpers: beside this one, then in PATH. What reads
 //! agents' files and runs in their hooks has no network stack.

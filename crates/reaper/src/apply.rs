@@ -1,4 +1,4 @@
-//! Carrying a plan out, one checked thing after the other.
+//! Executes a removal plan, one re-checked and journalled step after the other.
 
 use std::io;
 use std::path::{Path, PathBuf};

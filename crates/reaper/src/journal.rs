@@ -1,4 +1,4 @@
-//! The durable list of what was moved where: one file for each receipt, one line for each step and
+//! The journal, a write-ahead log of removals: one file for each receipt, one line for each step and
 //! for what became of it.
 
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ const MAX_JOURNAL_BYTES: u64 = 256 << 20;
 /// How many names are tried for something that comes back.
 const MOST_BACK_NAMES: u32 = 100;
 
-/// A path that is written whole, whatever bytes are in it.
+/// A path that is written whole, bytes that are not UTF-8 included.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JournalPath(pub PathBuf);
 
@@ -219,8 +219,8 @@ impl JournalStep {
     }
 
     /// Everything that was kept for a person to decide about and is still there. Names that only this step
-    /// uses are looked for as well, whatever the journal says: a kill, or an earlier version, may have left
-    /// one without a word.
+    /// uses are looked for as well, also if the journal does not mention them: a kill, or an earlier version,
+    /// may have left one.
     pub(super) fn kept_places(&self, receipt: &str) -> Vec<PathBuf> {
         let told = self.undecided.iter().flat_map(|matter| &matter.places);
         let mut places: Vec<PathBuf> = told.map(|place| place.0.clone()).collect();

@@ -1,5 +1,5 @@
-//! The last look before something goes. [`CheckedRemoval`] can be made only here, and only what was checked
-//! can be moved.
+//! Re-check under the lock (closes the TOCTOU window). [`CheckedRemoval`] can be made only here, and only
+//! what was checked can be moved.
 
 use std::io;
 use std::path::{Path, PathBuf};

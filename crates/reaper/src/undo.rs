@@ -1,4 +1,4 @@
-//! Putting back what a run took away.
+//! Undo: puts back what a run took away, from its journal.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -446,7 +446,7 @@ fn exchange_back(
             Err(io::ErrorKind::WouldBlock.into())
         }
         Err(error) => {
-            // Our own copy goes; whatever else is there by now is theirs.
+            // Only our own copy goes; anything else there by now belongs to another program.
             sys::exchange::remove_known(by, &|found| super::hash(found) == before)
                 .note_dropped("removing a copy of its own");
             Err(error)

@@ -1,4 +1,4 @@
-//! One place of the screen: a glyph, how it is drawn, and its part in a wide pair.
+//! Cells of the grid: a grapheme, its style, and its half of a wide character.
 
 use serde::{Deserialize, Serialize};
 

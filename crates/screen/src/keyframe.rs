@@ -1,4 +1,4 @@
-//! The whole state of a screen as bytes, and back.
+//! Serialised screen state (a checkpoint): to bytes, and back.
 //!
 //! A keyframe is a cache of what the log says: one that is damaged, or of another version, is refused
 //! and the log is replayed. So there is no migration, only [`VERSION`].

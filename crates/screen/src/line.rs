@@ -1,4 +1,4 @@
-//! A row in few bytes: its text and the runs of its styles.
+//! Compact rows: the text, and run-length encoded styles.
 //!
 //! Scrollback holds thousands of rows that are seldom looked at. As cells a row of 120 columns takes
 //! 1.9 KiB; as its text it takes what was printed. The encoding is private to the process and to

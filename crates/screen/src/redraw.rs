@@ -1,4 +1,4 @@
-//! Bytes that make another terminal show this screen.
+//! Repaint: escape sequences that make another terminal show this screen.
 
 use std::fmt::Write;
 

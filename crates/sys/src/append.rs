@@ -1,4 +1,4 @@
-//! Lines added to files of ours by many processes at once, without a lock.
+//! Lock-free appends to shared files of ours: `O_APPEND` and one `write` per line, from many processes at once.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};

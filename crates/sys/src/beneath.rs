@@ -1,4 +1,4 @@
-//! Opening files that must lie beneath a directory, past any links in between.
+//! Opening files beneath a directory (`openat2` with `RESOLVE_BENEATH`): no link leads out of it.
 //!
 //! On Linux the kernel itself refuses to leave the directory, so there is no moment between a check
 //! and the opening. Elsewhere, and where a link names its target absolutely, the path is resolved

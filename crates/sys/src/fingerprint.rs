@@ -1,4 +1,5 @@
-//! What is at a path: enough to tell later whether it is still the same.
+//! File fingerprints (device, inode, size, times): enough to tell later whether what is at a path is still the
+//! same.
 
 use std::fs::Metadata;
 use std::io;

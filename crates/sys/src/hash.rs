@@ -1,4 +1,4 @@
-//! What stands for the content of something.
+//! Content hashes (SHA-256).
 
 use model::hex::to_hex;
 use sha2::{Digest, Sha256};

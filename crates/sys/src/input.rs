@@ -1,4 +1,4 @@
-//! Reading what another program writes to us, without waiting for ever or for too much.
+//! Bounded reads of what another program writes to us: a timeout and a size limit.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};

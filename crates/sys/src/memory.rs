@@ -1,4 +1,4 @@
-//! The allocator, told what kind of program this is.
+//! Tuning of glibc's allocator (`mallopt`).
 
 /// Prepares for half a million small allocations from several threads that are all needed until the
 /// end: memory is taken from the system in large steps. glibc would otherwise grow a thread's heap

@@ -1,4 +1,4 @@
-//! Named points where a test can hold a process still.
+//! Pause points (fail points): named places where a test can hold a process still.
 //!
 //! A race is tested by stopping one side at a named point, letting the other run, and going on.
 //! A test arms a point by making a file of its name in the directory that `OSTLER_PAUSE` names

@@ -1,4 +1,4 @@
-//! Randomness from the kernel.
+//! Random bytes from the kernel (`getrandom`), and the ULIDs and UUIDs made of them.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! Signals to this process, as something that can be waited for.
+//! Signal handling by a self-pipe: signals to this process, as a descriptor that can be polled.
 //!
 //! A handler only notes the signal and writes a byte to a pipe. Calls that block are interrupted, so
 //! that a blocked caller can ask [`received_interruption`].

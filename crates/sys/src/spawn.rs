@@ -1,4 +1,4 @@
-//! Starting this very program again as a process of its own, which outlives its starter.
+//! Detached child processes (re-exec and `setsid`): this program started again, to outlive its starter.
 
 use std::ffi::OsString;
 use std::io;

@@ -1,4 +1,4 @@
-//! The parallel map: work on all cores, where the work is many looks at files and processes.
+//! Parallel map over a slice on all cores, for many small system calls.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -1,4 +1,5 @@
-//! Moving things away and back: whole or not at all, and never over something else.
+//! Atomic moves into the trash and back (`renameat2`, no replacement): whole or not at all, and never over
+//! something else.
 
 use std::fs::{self, File, Metadata};
 use std::io;

@@ -1,4 +1,4 @@
-//! Being told when a directory changes, instead of asking again and again.
+//! Directory watches (inotify), instead of polling; a platform without them is asked again at intervals.
 
 use std::io;
 #[cfg(target_os = "linux")]

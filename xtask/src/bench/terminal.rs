@@ -261,7 +261,7 @@ fn redrawing(stage: &Stage, bounds: &mut Vec<Bound>) -> Result<(), String> {
     let mut times = Vec::new();
     for run in 0..3 {
         let name = format!("redraw{run}");
-        // Raw, because nobody reads the answers to what the programs asked their terminal.
+        // Raw, because the answers to the programs' terminal queries have no reader.
         let cat = format!("cat {}", path.display());
         stage.script(
             &name,

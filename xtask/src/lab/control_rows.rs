@@ -401,7 +401,7 @@ fn headless_row(run: &mut ControlRun<'_>) -> Result<(), String> {
     yes(answer.code == 0 || (run.case.agent == "kimi" && answer.code == 13), &answer.text())
 }
 
-/// Row 10: a directory that nobody has trusted yet.
+/// Row 10: a directory that is not trusted yet.
 fn trust_row(run: &mut ControlRun<'_>) -> Result<(), String> {
     let new = run.stage.dir.join("untrusted");
     fs::create_dir_all(&new).map_err(|error| error.to_string())?;

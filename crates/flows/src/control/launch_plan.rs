@@ -71,9 +71,9 @@ pub struct LaunchRequest {
     pub runtime: Option<PathBuf>,
     /// How many lines that scrolled away are kept.
     pub scrollback_lines: usize,
-    /// Only where nobody else works.
+    /// Only where no other agent works.
     pub exclusive: bool,
-    /// Also in a directory that somebody has locked.
+    /// Also in a directory that is locked.
     pub over_lock: bool,
     /// After how long it is stopped.
     pub ttl: Option<Duration>,

@@ -18,7 +18,7 @@ use crate::terminal::sight::TERMINAL_AGENT;
 use crate::work::carry_out_work;
 use crate::writer::{FuseOrder, Transport, Work, WorkDone};
 
-/// Refuses a directory that somebody has locked. A store that cannot be read refuses nobody, and is told.
+/// Refuses a locked directory. A store that cannot be read refuses nothing (fails open), and is told.
 pub(super) fn check_locks(
     request: &LaunchRequest,
     machine: &Machine,
@@ -36,7 +36,7 @@ pub(super) fn check_locks(
     }
 }
 
-/// Refuses a directory that somebody else works in, if it is wanted alone.
+/// Refuses a directory that another agent works in, if exclusive use is asked for.
 pub(super) fn check_alone(
     request: &LaunchRequest,
     cwd: &str,
@@ -72,7 +72,7 @@ pub(super) fn hold_place(
     let taken = sys::lock::try_take(&path).map_err(|error| failed(error.to_string()))?;
     let LockAttempt::Taken(lock) = taken else { return Err(busy(cwd, Vec::new()).into()) };
     sys::pause::pause_at("launch.alone");
-    // Only now: whoever had the turn before may have started an agent.
+    // Only under the lock: its holder before us may have started an agent (TOCTOU).
     let observation = (scene.observe)().map_err(LaunchError::Observe)?;
     check_alone(request, cwd, &observation, own)?;
     Ok(Some(lock))

@@ -220,7 +220,7 @@ pub(super) fn plan_transcripts(
         };
         let guarded = || guard::may_collect(&one.session, &one.verdict, now).err();
         let refused = refused.or_else(guarded);
-        // What is plainly not over is not spoken of; what would go but for a doubt is.
+        // A session that is plainly not over is left out; one that only a doubt keeps is listed.
         let may_go = !matches!(
             refused,
             Some(Refusal::Alive { .. } | Refusal::Unproven { .. } | Refusal::Active { .. })

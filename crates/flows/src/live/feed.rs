@@ -1,4 +1,5 @@
-//! Live sessions in a thread of their own: one descriptor to poll, and never more than one update that waits.
+//! Live sessions on a background thread: one descriptor to poll, and at most one pending update (coalesced, so
+//! a slow reader costs nothing).
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};

@@ -1,9 +1,9 @@
-//! Live sessions: first a snapshot, then what changed.
+//! Live sessions: a snapshot, then deltas.
 //!
 //! [`LiveSessions`] sleeps until the kernel tells that something may have changed: a directory that a
 //! session is written in or would appear in, a process that a session belongs to, the spool, the state,
-//! a terminal's manifest, the clock. Then it looks once, with the same eyes as `ls`, and says which
-//! sessions are not what they were. Nothing is asked for again and again, unless the kernel's watches
+//! a terminal's manifest, the clock. Then it observes once, by the same code as `ls`, and says which
+//! sessions are not what they were. Nothing is polled, unless the kernel's watches
 //! run out, and then it says so.
 //!
 //! [`LiveFeed`] is the same in a thread of its own, behind one descriptor: for a caller with other things

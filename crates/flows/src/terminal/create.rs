@@ -1,4 +1,4 @@
-//! A new hosted session.
+//! Starts a hosted session: validation, then a detached host process, then its handshake.
 
 use std::collections::BTreeMap;
 use std::io::Write;

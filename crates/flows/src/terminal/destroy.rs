@@ -1,4 +1,4 @@
-//! The end of a session on request. It always comes.
+//! Ends a session on request: by its host, or without one that is gone or, with `force`, hangs.
 
 use std::time::{Duration, Instant};
 use sys::dropped::NoteDropped;
@@ -38,7 +38,7 @@ pub fn destroy_terminal(session: HostedSession, force: bool) -> Result<DestroyRe
         Ok(answer) => return Ok(answer),
         Err(fault) => fault,
     };
-    // The host went away while we spoke, or does not answer at all.
+    // The host exited during the request, or does not answer at all.
     let session = session.reread_manifest().unwrap_or(session);
     if session.status().is_destroyed() {
         return done(&session.id);

@@ -11,7 +11,7 @@ use model::time::whole_millis;
 
 use super::HostedSession;
 
-/// Submits a text and returns when its host says what came of it, within `timeout`. Others that were asked
+/// Submits a text and returns its host's outcome, within `timeout`. Others that were asked
 /// for before have their turn first. A time-out takes nothing back: [`settle_submission`] does, as far as
 /// nothing was written yet.
 pub fn submit_text(

@@ -1,4 +1,4 @@
-//! A hosted session's log as a conversation: what was typed, and what came of it.
+//! A hosted session's log as a conversation: input, and the output it led to.
 
 use std::io;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Asking the daemon: one HTTP request over its socket, without a runtime.
+//! HTTP client of the daemon's socket: blocking, one request per connection, no async runtime.
 //!
 //! The order itself is sent only when the daemon says `100 Continue`, which it does the moment it turns
 //! to it. So an asker that gives up before has asked for nothing, and knows that.
@@ -99,7 +99,7 @@ pub fn ask(
     let body =
         serde_json::to_vec(order).map_err(|error| DaemonCallError::Refused(error.to_string()))?;
     let response = match order {
-        // Answered at the door, even while the daemon is busy.
+        // Answered by the HTTP thread, even while the daemon's loop is busy.
         DaemonOrder::Status => {
             call.send_head("/v1/status", id, 0, "")?;
             call.read_head()?
@@ -153,7 +153,7 @@ fn refused_nonsense() -> DaemonCallError {
     DaemonCallError::Refused("what it says is not an answer".to_owned())
 }
 
-/// One connection. What is heard beyond a head is kept for what follows.
+/// One connection. Bytes read beyond a head are buffered for the body.
 struct Call {
     stream: UnixStream,
     heard: Vec<u8>,

@@ -1,4 +1,4 @@
-//! What can be asked of the writer about fuses.
+//! Orders about fuses.
 
 use model::control::fuses::{FuseRecord, FuseState};
 use model::identity::Identity;

@@ -1,4 +1,4 @@
-//! What can be asked of the writer about launch groups.
+//! Orders about launch groups.
 
 use model::control::groups::GroupMember;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! What can be asked of the writer, as it goes over the daemon's socket: orders, and what came of them.
+//! The writer's protocol, as it goes over the daemon's socket: orders and their results.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! What can be asked of the writer about pages.
+//! Orders about pages of `ostler web`.
 
 use model::page::{KeptTab, PageNote};
 use serde::{Deserialize, Serialize};

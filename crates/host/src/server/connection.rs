@@ -1,8 +1,8 @@
-//! Connections: each asks one thing, and then waits, watches or goes.
+//! Non-blocking client connections: each asks one thing, and then waits, watches or goes.
 //!
 //! No client can lock the others out: those who hold a connection (waiters, viewers) leave a reserve for
 //! those who ask; one that does not ask in time, or does not read its answer, is dropped; when all places
-//! are taken the next ones wait in the listener's queue (back-pressure) until an idle one can be dropped.
+//! are taken the next ones wait in the listener's queue (backpressure) until an idle one can be dropped.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};

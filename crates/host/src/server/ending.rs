@@ -1,4 +1,4 @@
-//! How a session ends: by itself, or on request, and then always.
+//! Shutdown of a session: its program ends by itself or on request, and then always (hang-up, terminate, kill).
 
 use std::os::unix::process::ExitStatusExt;
 use std::time::{Duration, Instant};

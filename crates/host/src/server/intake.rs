@@ -1,8 +1,8 @@
-//! A thread that reads the terminal, so that the program is not held up while the host is busy with
+//! Reader thread of the pseudo-terminal, so that the program is not held up while the host is busy with
 //! what it wrote before.
 //!
 //! The reader of the terminal holds the lock while reading, so that bytes stay in order whichever thread
-//! took them. What waits is bounded: beyond that the program has to wait, as on any terminal.
+//! took them. What waits is bounded (backpressure): beyond that the program blocks, as on any terminal.
 //!
 //! A terminal gives a few kilobytes at a time. While a program floods it, the host is called when a
 //! larger piece has gathered, not for every one of them: a switch costs more than the piece.

@@ -1,4 +1,4 @@
-//! What can be asked of a host.
+//! Request handlers of the host protocol.
 
 use std::time::{Duration, Instant};
 

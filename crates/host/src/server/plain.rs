@@ -1,4 +1,4 @@
-//! What a person would read of a terminal's output, without replaying it.
+//! Plain text of a terminal's output: escape sequences are dropped, nothing is emulated.
 
 /// One step through output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! One turn of the host: sleep until something happens, then deal with all of it.
+//! One iteration of the host's event loop: `poll`, then everything that is ready.
 
 use std::time::{Duration, Instant};
 
@@ -217,7 +217,7 @@ impl Host {
         for &(id, heard) in &happened.connections {
             let at = self.connections.all.iter().position(|connection| connection.id == id);
             let Some(at) = at else { continue };
-            // Out of the list while it is heard, so that it can change the host.
+            // Out of the list while its input is handled, so that the handler can change the host.
             let mut connection = self.connections.all.swap_remove(at);
             if heard.writable {
                 connection.send_pending();

@@ -30,7 +30,7 @@ pub(super) struct TypingWatch {
     state: InputState,
     pasting: bool,
     typed: bool,
-    /// How often Enter was pressed, in whatever form.
+    /// How often Enter was pressed, in any encoding.
     enters: u64,
 }
 

@@ -1,4 +1,4 @@
-//! People who watch, and the one of them who types.
+//! Attached viewers, and the one of them that holds the keyboard.
 
 use model::hosted::wire::{AttachParams, AttachResult, Dimensions};
 use screen::{Screen, ScreenSize};
@@ -158,7 +158,7 @@ impl Host {
         payload: &[u8],
     ) {
         let ConnectionRole::Viewing(viewer) = &mut connection.role else { return };
-        // This connection is not among the others while it is heard.
+        // This connection is out of the list while its input is handled.
         let free = !self.connections.viewers().any(|other| other.writes);
         match kind {
             FrameKind::Bytes => {

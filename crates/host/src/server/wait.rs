@@ -1,4 +1,4 @@
-//! Those who wait: for the end, for silence, for a command, for something on the screen.
+//! Pending `wait` requests: for the end, for silence, for a command, for something on the screen.
 //!
 //! Nothing is polled. What is on the screen is looked at whenever it changes; time is looked at when
 //! the earliest deadline has come, and only while there are waiters.
@@ -308,7 +308,7 @@ impl Host {
                 Some(to_answer(WaitResult::default()))
             }
             Waiter::Idle { since, deadline, .. } if deadline.is_some_and(|at| at <= now) => {
-                // One that never spoke was silent all the time.
+                // One without output was silent all the time.
                 let timed_out = since.is_some();
                 Some(to_answer(WaitResult { timed_out, ..WaitResult::default() }))
             }

@@ -262,7 +262,7 @@ pub struct StoppedSession {
 }
 
 impl StoppedSession {
-    /// Whether everything had ended before the first signal: nobody stopped it.
+    /// Whether everything had ended before the first signal was sent.
     pub fn was_gone_already(&self) -> bool {
         let gone = |told: &StoppedProcess| told.how == ProcessEnding::AlreadyGone;
         !self.processes.is_empty() && self.processes.iter().all(gone)

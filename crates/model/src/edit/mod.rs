@@ -1,4 +1,4 @@
-//! Changing documents that belong to others: by insertions and removals, never by writing them anew,
+//! Format-preserving edits of others' documents: by insertions and removals, never by writing them anew,
 //! so that comments, order and indentation stay as they are.
 
 pub mod layout;

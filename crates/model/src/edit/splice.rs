@@ -1,4 +1,4 @@
-//! Changes to a text as insertions and removals, so that everything else stays as it is.
+//! Text splices: insertions and removals at byte offsets; everything else stays as it is.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! What a session is when its manifest says one thing and its host another.
+//! State reconciliation: what a session is when its manifest says one thing and its host another.
 
 use super::{FailureOrigin, SessionManifest};
 use crate::liveness::Liveness;

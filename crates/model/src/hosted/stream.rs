@@ -1,4 +1,4 @@
-//! What flows between a host and a viewer once it is attached: small frames both ways.
+//! The attach protocol: length-prefixed frames, both ways, between a host and an attached viewer.
 //!
 //! A frame is a kind, a length (four bytes, big end first) and that many bytes.
 

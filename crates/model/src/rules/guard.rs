@@ -1,4 +1,4 @@
-//! May this be collected? The one place that says no.
+//! The collection guard: may this be removed? The one place that says no.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What is kept for how long: the one rule by which something is chosen to go.
+//! The retention policy: the one rule by which something is chosen to go.
 
 use std::time::Duration;
 

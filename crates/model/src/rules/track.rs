@@ -1,4 +1,5 @@
-//! What hooks have told about one session: a fold over reports, in any order.
+//! Session state from hooks: an idempotent fold over reports, in any order (late lines and duplicates are
+//! safe).
 //!
 //! A report changes the state only if it is not older than what the state was last changed by;
 //! an older one (a late line, a duplicate) still counts as a sign of life. So no order of lines can

@@ -1,4 +1,4 @@
-//! The index, read without losing a byte.
+//! A lossless parser of `sessions.json`.
 //!
 //! `sessions.json` is one object from key to entry. It is taken apart into entries whose bytes stay
 //! where they are: an entry is removed by leaving out its bytes, a field is changed by putting others in

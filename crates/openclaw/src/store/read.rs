@@ -1,4 +1,4 @@
-//! One look at a store: its index, the files beside it, and who holds which of them.
+//! A consistent read of a store: its index, the files beside it, and who holds which of them.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::Metadata;

@@ -13,7 +13,7 @@ use crate::cli::ls;
 use crate::error::Error;
 use crate::render::text;
 
-/// Every session, whatever the settings.
+/// Every session, regardless of settings.
 fn observe_everything() -> Vec<Observed> {
     let config = OstlerConfig::default();
     let Ok(machine) = Machine::here() else { return Vec::new() };

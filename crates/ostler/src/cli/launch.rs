@@ -303,7 +303,7 @@ pub(crate) fn find_agent(word: &str) -> Result<&'static str, Error> {
     })
 }
 
-/// The variables of a file that nobody else may read.
+/// The variables of a file that only this user may read.
 fn read_variables(path: &Path) -> Result<Vec<(String, String)>, Error> {
     let shown = path.display().to_string();
     let cannot = |reason: String| Error::Read { path: shown.clone(), reason };

@@ -1,4 +1,4 @@
-//! JSON as people and programs read it: two-space indentation, written on all cores when it is long.
+//! The JSON writer: pretty-printed, serialised in parallel when it is long.
 
 use std::io::{self, Write};
 use std::sync::mpsc::sync_channel;

@@ -1,4 +1,4 @@
-//! Another size: text is wrapped anew, and no text is lost that the scrollback can hold.
+//! Resize with reflow: text is wrapped anew, and no text is lost that the scrollback can hold.
 
 use super::{Page, Term, TermCursor, default_tabs};
 use crate::ScreenSize;

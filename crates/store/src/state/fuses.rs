@@ -1,4 +1,4 @@
-//! Fuses: one row each. Every change names the state it starts from, so that nothing fires twice.
+//! Fuses: one row each. Every change is a compare-and-swap on its state, so that nothing fires twice.
 
 use model::control::fuses::{FuseRecord, FuseState};
 use model::time::Time;

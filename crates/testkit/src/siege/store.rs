@@ -38,7 +38,7 @@ pub(super) fn set_up(home: &TempHome) {
 }
 
 /// Sees to it that entries are due, with their transcripts. It is the index's writer who calls this, as
-/// nobody else adds to the index.
+/// no other process adds to the index.
 fn add_due(root: &Path, index: &mut Value, name: &str) -> io::Result<()> {
     let Some(entries) = index.as_object_mut() else { return Ok(()) };
     let is_due = |key: &String| key.contains(":due-");

@@ -26,7 +26,7 @@ impl Wire {
     }
 }
 
-/// A model request, whoever sent it.
+/// A model request of any agent.
 #[derive(Debug)]
 pub(super) struct Ask {
     pub(super) wire: Wire,

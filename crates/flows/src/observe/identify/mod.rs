@@ -204,7 +204,7 @@ impl<'a> SessionMatcher<'a> {
         }
     }
 
-    /// When a session was last written by whoever works on it.
+    /// When a session was last written by its agent.
     fn written_at(&self, session: &Session) -> Option<Time> {
         match self.adapter.agent_profile().opening.writes_others_files {
             true => session.digest.last_activity_at.or(session.digest.started_at),

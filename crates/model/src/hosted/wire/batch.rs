@@ -1,4 +1,4 @@
-//! Several steps in one call, and what came of each.
+//! Batches: several steps in one request, and the result of each.
 
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! Waiting: what for, and what came of it.
+//! `wait` requests: conditions and results.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

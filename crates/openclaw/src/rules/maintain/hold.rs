@@ -1,4 +1,4 @@
-//! Why an entry stays, whatever its age.
+//! Retention holds: why an entry stays at any age.
 
 use std::collections::HashMap;
 
