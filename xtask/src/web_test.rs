@@ -63,7 +63,8 @@ fn check_page(options: &Options) -> Result<(), String> {
         tests.arg(format!("--test-name-pattern={only}"));
     }
     // One browser at a time: what is measured in seconds shares the machine with nobody.
-    tests.args(["--test-concurrency=1", "tests/page.test.js", "tests/views.test.js"]);
+    tests.arg("--test-concurrency=1");
+    tests.args(["tests/page.test.js", "tests/views.test.js", "tests/hands.test.js"]);
     tests.current_dir(&page);
     finish(tests.env("OSTLER_BIN", program).env("OSTLER_BROWSER", browser))
 }
