@@ -199,6 +199,21 @@ pub struct WallClock {
     pub steady_since: Option<Duration>,
 }
 
+impl WallClock {
+    /// The earliest time that anything written by a process can bear of which the clock now says that
+    /// it began at `started_at`: where the clock was set since, it showed another time then.
+    pub fn earliest_start(&self, started_at: Time) -> Time {
+        let (Some(booted_at), Some(earliest_boot)) = (self.booted_at, self.earliest_boot) else {
+            return started_at;
+        };
+        let since_boot = started_at.since(booted_at);
+        match self.steady_since.is_some_and(|since| since <= since_boot) {
+            true => started_at,
+            false => started_at.minus(booted_at.since(earliest_boot)),
+        }
+    }
+}
+
 /// A reading of the wall clock that is kept from one command to the next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClockReading {

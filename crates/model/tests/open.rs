@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use ostler_model::identity::Identity;
-use ostler_model::liveness::{Death, Doubt, Life, Liveness};
+use ostler_model::liveness::{ClockReading, Death, Doubt, Life, Liveness, WallClock};
 use ostler_model::rules::guard::may_collect;
 use ostler_model::rules::judge::{JudgeCircumstances, Verdict, judge_session};
 use ostler_model::rules::open::{
@@ -69,6 +69,21 @@ fn b1_an_empty_session_does_not_outrank_one_that_is_written() {
     assert_eq!(states(&[run(5)], &[empty(5), empty(6)]), [MaybeOpen(vec![0]), MaybeOpen(vec![0])]);
 }
 
+/// One command after another in a loop: what the one before wrote last is a moment older than the next.
+#[test]
+fn b1_what_was_written_just_before_a_run_began_is_not_its_own() {
+    let just_before =
+        OpenCandidate { written_at: Some(at(5).minus(Duration::from_millis(300))), ..written(5) };
+    let both = states(&[run(5)], &[just_before, written(7)]);
+    assert_eq!(both, [NotAttached(vec![0]), Held(vec![0])]);
+    let both = states(&[run(5)], &[just_before, empty(5)]);
+    assert_eq!(both, [NotAttached(vec![0]), Held(vec![0])]);
+    // With nothing else to show it may have written that: its clock is not ours.
+    assert_eq!(states(&[run(5)], &[just_before]), [Held(vec![0])]);
+    let one_each = states(&[run(1), run(5)], &[just_before, written(7)]);
+    assert_eq!(one_each, [Held(vec![0]), Held(vec![1, 0])]);
+}
+
 #[test]
 fn b1_killing_one_of_two_windows_swaps_nothing() {
     // Window A, then B; B is prompted first, then A.
@@ -126,6 +141,12 @@ fn b4_runs_without_a_session_are_named() {
     assert_eq!(spare(&[run(5)], &[written(6), written(7)]), [], "nobody knows");
 }
 
+/// When a machine of these histories is booted: early enough for a clock that is a month behind.
+const FIRST_MINUTE: i64 = 2 * MONTH;
+
+/// In minutes.
+const MONTH: i64 = 30 * 24 * 60;
+
 /// What happens on a machine.
 #[derive(Clone, Copy, Debug)]
 enum Happening {
@@ -145,6 +166,8 @@ enum Happening {
     Quit(usize),
     /// A window is killed.
     Kill(usize),
+    /// The clock is set, to so many minutes before or after the true time.
+    SetClock(i64),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -172,11 +195,30 @@ struct World {
     windows: Vec<Window>,
     sessions: Vec<(usize, OpenCandidate)>,
     beyond_directory: bool,
+    /// By how many minutes the clock is wrong.
+    ahead: i64,
+    /// The reading that an observer keeps who looks after every happening.
+    kept: Option<ClockReading>,
+    /// Whether ends are recorded. A time of an end says nothing under a clock that was set back.
+    forgets_ends: bool,
 }
 
 impl World {
+    /// What the clock shows at that time since boot, as it is set now.
+    fn shown(&self, minute: u64) -> Time {
+        at(u64::try_from(FIRST_MINUTE + self.ahead).unwrap() + minute)
+    }
+
+    /// What an observer knows of the clock who has looked after every happening.
+    fn look_at_clock(&mut self) -> WallClock {
+        let (since_boot, booted_at) = (Duration::from_secs(60 * self.minute), self.shown(0));
+        let reading = ClockReading::first_reading("boot".into(), since_boot, booted_at)
+            .after_kept(self.kept.take());
+        self.kept.insert(reading).seen_from(booted_at)
+    }
+
     fn make(&mut self, place: usize, prompted: bool) -> usize {
-        let written_at = Some(at(self.minute));
+        let written_at = Some(self.shown(self.minute));
         self.sessions.push((place, OpenCandidate { written_at, prompted, ended_at: None }));
         self.sessions.len() - 1
     }
@@ -196,7 +238,9 @@ impl World {
 
     fn record_end(&mut self, index: usize) {
         if let Some(session) = self.windows[index].has.take() {
-            self.sessions[session].1.ended_at = Some(at(self.minute));
+            if !self.forgets_ends {
+                self.sessions[session].1.ended_at = Some(self.shown(self.minute));
+            }
             // Another window may have it open as well. The end that was recorded is believed until that one
             // writes again; until then it is over only as far as can be told, and stays.
             for other in self.windows.iter_mut().filter(|other| other.has == Some(session)) {
@@ -236,7 +280,8 @@ impl World {
                 let place = self.windows[index].place;
                 let session = self.windows[index].has.unwrap_or_else(|| self.make(place, true));
                 let ended_at = self.sessions[session].1.ended_at;
-                self.sessions[session].1 = OpenCandidate { ended_at, ..written(self.minute) };
+                let written_at = Some(self.shown(self.minute));
+                self.sessions[session].1 = OpenCandidate { written_at, prompted: true, ended_at };
                 self.windows[index].has = Some(session);
                 self.windows[index].wrote = true;
             }
@@ -261,12 +306,16 @@ impl World {
                     self.windows.remove(index);
                 }
             }
+            Happening::SetClock(ahead) => self.ahead = ahead,
             Happening::StartWith(_) | Happening::Resume(..) => {}
         }
     }
 
-    fn attachments(&self) -> Attachments {
-        let run = |window: &Window| UnsettledRun { named: window.named, ..run(window.began) };
+    fn attachments(&mut self) -> Attachments {
+        let clock = self.look_at_clock();
+        let began = |window: &Window| clock.earliest_start(self.shown(window.began));
+        let run =
+            |window: &Window| UnsettledRun { began_at: Some(began(window)), named: window.named };
         let windows = self.unsettled();
         let runs: Vec<UnsettledRun> = windows.iter().map(run).collect();
         let sessions: Vec<OpenCandidate> = self.sessions.iter().map(|(_, one)| *one).collect();
@@ -348,44 +397,66 @@ proptest! {
         history in prop::collection::vec(happening(), 1..40),
         beyond_directory: bool,
     ) {
-        let mut world = World { beyond_directory, ..World::default() };
-        for happening in history {
-            world.happen(happening);
-            let found = world.attachments();
-            let unsettled = world.unsettled();
-            for window in &unsettled {
-                let Some(session) = window.has else { continue };
-                if world.is_proven_open(session) {
-                    continue;
-                }
-                let said = &found.sessions[session];
-                prop_assert!(*said != NoRun, "open, and called over for good: {world:#?}");
-                // The same through verdict and guard: never firmly exited, never collected.
-                let (facts, verdict, now) = judged(said, world.sessions[session].1);
-                let firm = (verdict.status, verdict.certainty) == (Status::Exited, Certainty::Proven);
-                prop_assert!(!firm, "called exited for good: {world:#?}");
-                prop_assert!(may_collect(&facts, &verdict, now).is_err(), "{world:#?}");
-                if window.wrote {
-                    let live = matches!(said, Held(_) | MaybeOpen(_));
-                    prop_assert!(live, "written by its window, and called {said:?}: {world:#?}");
-                }
-            }
-            for (session, said) in found.sessions.iter().enumerate() {
-                if world.is_proven_open(session) {
-                    continue;
-                }
-                let reachable = unsettled.iter().any(|one| world.can_open(one, session));
-                prop_assert_eq!(reachable, *said != NoRun, "{:#?}", world);
-                // What nobody could have open is over, and may go.
-                let (facts, verdict, now) = judged(said, world.sessions[session].1);
-                prop_assert_eq!(may_collect(&facts, &verdict, now).is_ok(), !reachable);
-                if let Held(runs) | MaybeOpen(runs) | NotAttached(runs) = said {
-                    let able = |&run: &usize| world.can_open(&unsettled[run], session);
-                    prop_assert!(!runs.is_empty() && runs.iter().all(able));
-                }
-            }
-            let held = found.sessions.iter().filter(|said| matches!(said, Held(_))).count();
-            prop_assert!(held + found.spare.len() <= unsettled.len());
-        }
+        let world = World { beyond_directory, ..World::default() };
+        check_history(world, history)?;
     }
+
+    /// The same under a clock that is set a month ahead and back between any two happenings.
+    #[test]
+    fn h1_whatever_the_clock_is_set_to_no_open_session_is_called_over(
+        history in prop::collection::vec(
+            prop_oneof![
+                3 => happening(),
+                1 => prop_oneof![-20..=20_i64, -MONTH..=MONTH].prop_map(Happening::SetClock),
+            ],
+            1..40,
+        ),
+        beyond_directory: bool,
+    ) {
+        let world = World { beyond_directory, forgets_ends: true, ..World::default() };
+        check_history(world, history)?;
+    }
+}
+
+/// Lets everything happen, and compares what is said after each with the truth.
+fn check_history(mut world: World, history: Vec<Happening>) -> Result<(), TestCaseError> {
+    for happening in history {
+        world.happen(happening);
+        let found = world.attachments();
+        let unsettled = world.unsettled();
+        for window in &unsettled {
+            let Some(session) = window.has else { continue };
+            if world.is_proven_open(session) {
+                continue;
+            }
+            let said = &found.sessions[session];
+            prop_assert!(*said != NoRun, "open, and called over for good: {world:#?}");
+            // The same through verdict and guard: never firmly exited, never collected.
+            let (facts, verdict, now) = judged(said, world.sessions[session].1);
+            let firm = (verdict.status, verdict.certainty) == (Status::Exited, Certainty::Proven);
+            prop_assert!(!firm, "called exited for good: {world:#?}");
+            prop_assert!(may_collect(&facts, &verdict, now).is_err(), "{world:#?}");
+            if window.wrote {
+                let live = matches!(said, Held(_) | MaybeOpen(_));
+                prop_assert!(live, "written by its window, and called {said:?}: {world:#?}");
+            }
+        }
+        for (session, said) in found.sessions.iter().enumerate() {
+            if world.is_proven_open(session) {
+                continue;
+            }
+            let reachable = unsettled.iter().any(|one| world.can_open(one, session));
+            prop_assert_eq!(reachable, *said != NoRun, "{:#?}", world);
+            // What nobody could have open is over, and may go.
+            let (facts, verdict, now) = judged(said, world.sessions[session].1);
+            prop_assert_eq!(may_collect(&facts, &verdict, now).is_ok(), !reachable);
+            if let Held(runs) | MaybeOpen(runs) | NotAttached(runs) = said {
+                let able = |&run: &usize| world.can_open(&unsettled[run], session);
+                prop_assert!(!runs.is_empty() && runs.iter().all(able));
+            }
+        }
+        let held = found.sessions.iter().filter(|said| matches!(said, Held(_))).count();
+        prop_assert!(held + found.spare.len() <= unsettled.len());
+    }
+    Ok(())
 }

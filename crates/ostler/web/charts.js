@@ -47,24 +47,28 @@ export function bars(rows, names) {
   });
 }
 
-/** A round number that is not smaller. @param {number} most */
-function roundUp(most) {
-  const unit = 10 ** Math.floor(Math.log10(Math.max(1, most)));
-  return [1, 2, 2.5, 5, 10].map((part) => part * unit).find((part) => part >= most) ?? most;
+/**
+ * Round steps of an axis from zero, the last not smaller than the largest value: few enough to be read, and
+ * little room above it.
+ * @param {number} most @param {number} steps
+ */
+export function axisSteps(most, steps) {
+  const rough = Math.max(most, Number.MIN_VALUE) / steps;
+  const unit = 10 ** Math.floor(Math.log10(rough));
+  const step = ([1, 2, 2.5, 5, 10].find((part) => part * unit >= rough * 0.999_999) ?? 10) * unit;
+  return Array.from({ length: Math.ceil(most / step - 1e-6) + 1 }, (_, at) => at * step);
 }
 
 /** Standing bars over time, stacked. @param {ChartRow[]} rows @param {string[]} names */
 export function columns(rows, names) {
-  const top = roundUp(Math.max(1, ...rows.map((row) => sum(row.parts))));
+  const axis = axisSteps(Math.max(1, ...rows.map((row) => sum(row.parts))), 5);
+  const top = axis[axis.length - 1];
   return sized((width) => {
     const height = 260, bottom = 26, left = 48, room = height - bottom - 12;
     const step = (width - left) / Math.max(1, rows.length);
     const every = Math.max(1, Math.ceil(64 / step));
     const chart = svg("svg", { class: "chart", width, height, role: "img", "aria-label": `${names.join(", ")} over time: the table below has the same numbers` });
-    for (const part of [0, 0.25, 0.5, 0.75, 1]) {
-      const y = 12 + room * (1 - part);
-      chart.append(svg("line", { class: "axis", x1: left, x2: width, y1: y, y2: y }), svg("text", { x: left - 8, y: y + 4, "text-anchor": "end" }, count(top * part)));
-    }
+    for (const value of axis) chart.append(...axisLine(left, width, 12 + room * (1 - value / top), count(value)));
     rows.forEach((row, at) => {
       let y = height - bottom;
       const wide = Math.max(1, Math.min(40, step - Math.min(4, step / 4)));
@@ -80,18 +84,21 @@ export function columns(rows, names) {
   });
 }
 
-/** A line over steps, from zero. @param {number[]} values @param {string} name */
-export function curve(values, name) {
-  const top = roundUp(Math.max(1, ...values));
+/** A line of an axis with its number. @param {number} left @param {number} width @param {number} y @param {string} label */
+function axisLine(left, width, y, label) {
+  return [svg("line", { class: "axis", x1: left, x2: width, y1: y, y2: y }), svg("text", { x: left - 8, y: y + 4, "text-anchor": "end" }, label)];
+}
+
+/** A line over steps, from zero. @param {number[]} values @param {string} name @param {(value: number) => string} [label] */
+export function curve(values, name, label = count) {
+  const axis = axisSteps(Math.max(...values, 0) || 1, 3);
+  const top = axis[axis.length - 1];
   return sized((width) => {
     const height = 120, left = 48, room = height - 24;
     const step = (width - left - 4) / Math.max(1, values.length - 1);
     const place = (/** @type {number} */ value, /** @type {number} */ at) => `${(left + at * step).toFixed(1)},${(12 + room * (1 - value / top)).toFixed(1)}`;
     const chart = svg("svg", { class: "chart", width, height, role: "img", "aria-label": `${name}: the table below has the same numbers` });
-    for (const part of [0, 0.5, 1]) {
-      const y = 12 + room * (1 - part);
-      chart.append(svg("line", { class: "axis", x1: left, x2: width, y1: y, y2: y }), svg("text", { x: left - 8, y: y + 4, "text-anchor": "end" }, count(top * part)));
-    }
+    for (const value of axis) chart.append(...axisLine(left, width, 12 + room * (1 - value / top), label(value)));
     chart.append(svg("polyline", { class: "curve", points: values.map(place).join(" ") }));
     if (values.length === 1) chart.append(svg("circle", { class: "c0", cx: left, cy: 12 + room * (1 - values[0] / top), r: 3 }));
     return chart;

@@ -93,7 +93,7 @@ export async function playPage(key) {
   const time = h("span", { class: "num muted" });
   const speed = h("select", { "aria-label": "Speed" }, SPEEDS.map((one) => h("option", { value: one, selected: one === 1 }, `${one}×`)));
   const marks = h("div", { class: "marks" });
-  const told = h("p", { class: "muted", role: "status" }, "Reading …");
+  const told = h("p", { class: "muted told", role: "status" }, "Reading …");
   const found = h("div", {});
   const search = h("input", { type: "search", placeholder: "find in the output", "aria-label": "Find in the output", onkeydown: (/** @type {KeyboardEvent} */ event) => { if (event.key === "Enter") find(); } });
   const element = h("div", {}, h("a", { class: "back", href: `${pathOf(row)}#terminal` }, `← ${name}`), h("h1", { class: "head" }, `Recording of ${name}`), told, view.element,

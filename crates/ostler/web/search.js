@@ -13,10 +13,10 @@ export function searchPage() {
   const box = h("input", { type: "search", class: "grow", "aria-label": "Words to find", placeholder: "words, \"exact words\", -without", value: query });
   const role = h("select", { "aria-label": "Who said it" }, [["", "anybody"], ["user", "you"], ["assistant", "agents"], ["tool,result", "tools"]].map(([value, name]) => h("option", { value }, name)));
   const since = h("select", { "aria-label": "Since" }, [["", "ever"], ["1d", "last day"], ["7d", "last week"], ["30d", "last month"]].map(([value, name]) => h("option", { value }, name)));
-  const status = h("p", { class: "muted", role: "status" });
+  const status = h("p", { class: "muted told", role: "status" });
   const list = h("div", {});
   const element = h("div", {}, h("h1", { class: "head" }, "Search"),
-    h("form", { class: "toolbar", role: "search", "aria-label": "Search in conversations", onsubmit: (/** @type {Event} */ event) => { event.preventDefault(); history.replaceState(null, "", `/search?q=${encodeURIComponent(box.value)}`); run(); } },
+    h("form", { class: "toolbar searchform", role: "search", "aria-label": "Search in conversations", onsubmit: (/** @type {Event} */ event) => { event.preventDefault(); history.replaceState(null, "", `/search?q=${encodeURIComponent(box.value)}`); run(); } },
       box, role, since, h("button", { type: "submit", class: "primary" }, "Search")), status, list);
   /** @type {AbortController | null} */
   let running = null;

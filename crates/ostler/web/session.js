@@ -174,6 +174,11 @@ export async function sessionPage(key) {
       /** @type {HTMLElement} */ (one).tabIndex = isChosen ? 0 : -1;
     }
     panel.setAttribute("aria-labelledby", `tab-${chosen}`);
+    // On a narrow page the tabs are wider than it: the chosen one is in sight.
+    requestAnimationFrame(() => {
+      const tab = /** @type {HTMLElement | null} */ (tabs.querySelector("[aria-selected=true]"));
+      if (tab) tabs.scrollLeft = tab.offsetLeft - tabs.offsetLeft - (tabs.clientWidth - tab.offsetWidth) / 2;
+    });
     pane?.close();
     pane = null;
     draft.element.hidden = chosen !== "talk";

@@ -16,6 +16,7 @@ let heard = 0;
 let isEnded = false;
 let timer = 0;
 let pause = 0;
+let silence = 0;
 
 /** Whether the connection lives; listeners are told when that changes. */
 export const link = { isUp: false, isOtherVersion: false, lostAt: 0, heardAt: () => heard, listeners: /** @type {Set<() => void>} */ (new Set()) };
@@ -51,6 +52,7 @@ async function connect() {
     made.onopen = () => {
       wait = 500;
       heard = Date.now();
+      watchSilence();
       send({ op: "hello", version: VERSION });
       for (const [ch, channel] of channels) begin(ch, channel);
       setUp(true);
@@ -99,6 +101,16 @@ function take(frame) {
   if (frame.ping) send({ op: "pong" });
   else if (frame.right) setRight(frame.right);
   else channels.get(frame.ch)?.take(frame);
+}
+
+/** A connection that froze without an end says nothing, not even a ping: then it counts as lost, and another is made. */
+function watchSilence() {
+  clearTimeout(silence);
+  silence = setTimeout(() => {
+    if (!socket) return;
+    if (Date.now() - heard <= SILENCE) watchSilence();
+    else lookAgain();
+  }, Math.max(0, heard + SILENCE - Date.now()) + 50);
 }
 
 /** A socket that was frozen with its machine looks alive: it is asked about when the page is. */

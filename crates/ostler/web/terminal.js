@@ -107,6 +107,10 @@ export class TerminalPane {
     this.element.append(this.log.lines);
     this.observer = new ResizeObserver(() => this.scale());
     this.observer.observe(this.element);
+    this.follow = () => this.followCursor();
+    this.isFollowing = false;
+    // The keyboard of a phone takes half of the window when it comes.
+    addEventListener("resize", this.follow);
     this.channel = subscribe({ what: "terminal", id }, (frame) => this.receive(frame));
   }
 
@@ -170,6 +174,8 @@ export class TerminalPane {
     if (frame.cursor?.length) {
       this.input.style.top = this.view.cursor.style.top;
       this.input.style.left = this.view.cursor.style.left;
+      if (this.isFollowing) this.followCursor();
+      this.isFollowing = false;
     }
     if (frame.writer) this.setWriter(frame.writer);
     if (frame.over) {
@@ -184,7 +190,7 @@ export class TerminalPane {
     const had = this.isTyping;
     this.writer = writer;
     this.isTyping = writer === "you";
-    if (this.isTyping && !had) { this.input.focus({ preventScroll: true }); say(`You type into ${this.name}. Control right bracket leaves.`); }
+    if (this.isTyping && !had) { this.input.focus({ preventScroll: true }); requestAnimationFrame(this.follow); say(`You type into ${this.name}. Control right bracket leaves.`); }
     if (!this.isTyping && had) say(`You do not have the keyboard of ${this.name} any more.`);
     this.show();
   }
@@ -368,8 +374,22 @@ export class TerminalPane {
     else if (text) this.send({ op: "paste", text });
   }
 
+  /** Whoever types sees where: what came by itself moves nothing. */
+  followCursor() {
+    if (!this.isTyping || this.view.cursor.hidden) return;
+    const [cursor, keys] = [this.view.cursor.getBoundingClientRect(), this.keybar.getBoundingClientRect()];
+    const above = document.getElementById("bar")?.getBoundingClientRect().bottom ?? 0;
+    const below = keys.height ? Math.min(keys.top, innerHeight) : innerHeight;
+    if (cursor.bottom + 8 > below) scrollBy(0, cursor.bottom + 8 - below);
+    else if (cursor.top - 8 < above) scrollBy(0, cursor.top - 8 - above);
+    const box = this.view.element.getBoundingClientRect();
+    if (cursor.right + 8 > box.right) this.view.element.scrollLeft += cursor.right + 8 - box.right;
+    else if (cursor.left - 8 < box.left) this.view.element.scrollLeft += cursor.left - 8 - box.left;
+  }
+
   /** @param {any} message */
   send(message) {
+    this.isFollowing = true;
     const isSent = this.channel.send({ ...message, n: ++this.sent });
     this.said.textContent = isSent ? "" : "Not connected: nothing was typed.";
   }
@@ -377,6 +397,7 @@ export class TerminalPane {
   close() {
     this.channel.close();
     this.observer.disconnect();
+    removeEventListener("resize", this.follow);
     this.log.end();
     this.view.close();
     document.documentElement.classList.remove("typingnow");

@@ -10,6 +10,11 @@ const parts = (tokens) => [tokens.input, tokens.output, tokens.cacheWrite, token
 /** A day as its chart names it. @param {string} day */
 const dayLabel = (day) => (/^\d{4}-\d\d-\d\d$/.test(day) ? new Date(`${day}T00:00:00`).toLocaleDateString("en-GB", { day: "numeric", month: "short" }) : day);
 
+/** @param {any} sum */
+const hasPrice = (sum) => sum.statedMicroUsd !== undefined || sum.pricedMicroUsd !== undefined;
+/** What it cost; where nothing has a price, that and not the tokens once more. @param {any} sum */
+const priceOf = (sum) => (hasPrice(sum) || !sum.unpricedTokens ? costOf(sum) : "no price stated");
+
 /** @returns {import("./app.js").Page} */
 export function usagePage() {
   let by = "day", since = "30d";
@@ -34,10 +39,10 @@ export function usagePage() {
     const rows = told.groups.map((/** @type {any} */ one) => ({ label: label(one.key), parts: parts(one.tokens) }));
     const chart = by === "day" ? columns(rows, KINDS) : bars(rows.slice(0, 20), KINDS);
     const line = (/** @type {any} */ sum, /** @type {string} */ name, /** @type {boolean} */ isTotal) => h("tr", { class: isTotal ? "verdict" : null }, h("th", { scope: "row" }, oneLine(name)), parts(sum.tokens).map((part) => h("td", { class: "right" }, part.toLocaleString("en"))),
-      h("td", { class: "right" }, tokenSum(sum.tokens).toLocaleString("en")), h("td", {}, costOf(sum)));
-    body.replaceChildren(h("section", { class: "panel" }, h("h2", { class: "figure" }, `${count(tokenSum(told.total.tokens))} tokens`, h("span", { class: "muted" }, costOf(told.total))), legend(KINDS), chart),
+      h("td", { class: "right" }, tokenSum(sum.tokens).toLocaleString("en")), h("td", { class: hasPrice(sum) ? "right" : "right muted" }, priceOf(sum)));
+    body.replaceChildren(h("section", { class: "panel" }, h("h2", { class: "figure" }, `${count(tokenSum(told.total.tokens))} tokens`, h("span", { class: "muted" }, priceOf(told.total))), legend(KINDS), chart),
       h("div", { class: "toolbar" }, h("button", { type: "button", onclick: () => save(told) }, "Save as CSV")),
-      tableBox("usage", headRow([[by], ...[...KINDS, "total"].map((kind) => /** @type {[string, string]} */ ([kind, "right"])), ["cost"]]),
+      tableBox("usage", headRow([[by], ...[...KINDS, "total"].map((kind) => /** @type {[string, string]} */ ([kind, "right"])), ["cost", "right"]]),
         h("tbody", {}, (by === "day" ? [...told.groups].reverse() : told.groups).map((/** @type {any} */ one) => line(one, one.key, false)), line(told.total, "total", true))));
   }
 

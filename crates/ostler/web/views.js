@@ -45,12 +45,12 @@ export async function timeline(key) {
     rows.push(h("tr", {}, h("td", { class: "num", title: fullTime(mark.at) }, clock(mark.at)), h("td", {}, h("span", { class: `lane ${mark.lane}` }), mark.what), h("td", { class: "muted num right" }, gap >= 1 ? `+${pause(gap)}` : "")));
     before = Date.parse(mark.at);
   }
-  return h("div", {}, h("section", { class: "panel" }, h("h2", {}, `${clock(marks[0].at)} to ${clock(marks[marks.length - 1].at)} · ${marks.length.toLocaleString("en")} marks`), sized((width) => axis(marks, width))),
+  return h("div", { class: "timeline" }, h("section", { class: "panel" }, h("h2", {}, `${clock(marks[0].at)} to ${clock(marks[marks.length - 1].at)} · ${marks.length.toLocaleString("en")} marks`), sized((width) => axis(marks, width))),
     tableBox("timeline", headRow([["time"], ["what"], ["after", "right"]]), h("tbody", {}, rows)));
 }
 
 /** @param {number} seconds */
-const pause = (seconds) => (seconds >= 5400 ? `${Math.round(seconds / 3600)} h` : seconds >= 90 ? `${Math.round(seconds / 60)} min` : `${Math.round(seconds)} s`);
+const pause = (seconds) => (seconds >= 5400 ? `${Math.round(seconds / 3600)} h` : seconds >= 60 ? `${Math.round(seconds / 60)} min` : `${Math.round(seconds)} s`);
 
 /** @param {{at: string, what: string, lane: string}[]} marks @param {number} width */
 function axis(marks, width) {
@@ -96,7 +96,7 @@ export async function usage(key, session) {
   const sum = h("p", { class: "verdictline" }, h("b", {}, `${count(tokenSum(session.tokens))} tokens`), h("span", { class: "muted" }, [session.turns ? plural(session.turns, "turn") : "", session.costMicroUsd ? `${money(session.costMicroUsd)} stated` : "no cost stated"].filter(Boolean).join(" · ")));
   return h("div", {}, sum, h("section", { class: "panel" }, h("h2", {}, "Tokens by answer"), legend(KINDS), columns(shown.map((/** @type {any} */ one, /** @type {number} */ at) => ({ label: `answer ${at + 1}, ${clock(one.at)}`, note: String(at + 1), parts: parts(one.tokens) })), KINDS)),
     h("div", { class: "grid2" }, h("section", { class: "panel" }, h("h2", {}, "Context"), curve(shown.map((/** @type {any} */ one) => one.context), "Tokens that the model was given")),
-      hasCost ? h("section", { class: "panel" }, h("h2", {}, "Cost so far, stated"), curve(costs.map((/** @type {number} */ one) => one / 1e6), "Dollars so far")) : null),
+      hasCost ? h("section", { class: "panel" }, h("h2", {}, "Cost so far, stated"), curve(costs, "Dollars so far", money)) : null),
     tableBox("usage by answer", headRow([["answer"], ["time"], ["model"], ...[...KINDS, "context"].map((kind) => /** @type {[string, string]} */ ([kind, "right"])), ...(hasCost ? [/** @type {[string, string]} */ (["cost so far", "right"])] : [])]),
       h("tbody", {}, shown.map((/** @type {any} */ one, /** @type {number} */ at) => h("tr", {}, h("th", { scope: "row" }, String(at + 1 + steps.length - shown.length)), h("td", { title: fullTime(one.at) }, clock(one.at)), h("td", {}, oneLine(one.model ?? "")),
         parts(one.tokens).map((part) => h("td", { class: "right" }, part.toLocaleString("en"))), h("td", { class: "right" }, one.context.toLocaleString("en")), hasCost ? h("td", { class: "right" }, money(costs[at])) : null)))));
@@ -119,6 +119,6 @@ export async function files(key, session, terminal) {
     if (made?.total) kept.push(line("artifacts", Object.entries(made.byKind).map(([kind, number]) => `${kind} ×${number}`).join(", "), oneLine(made.health)));
   }
   const paths = [...touched].sort((one, other) => other[1] - one[1]).slice(0, 200);
-  return h("div", {}, tableBox("kept files", h("tbody", {}, kept)),
+  return h("div", { class: "files" }, tableBox("kept files", h("tbody", {}, kept)),
     paths.length ? [h("h2", { class: "head" }, `Touched by tools, newest 1,000 entries`), tableBox("touched files", h("tbody", {}, paths.map(([path, times]) => line("touched", path, `×${times}`))))] : h("p", { class: "muted" }, "No tool named a file."));
 }

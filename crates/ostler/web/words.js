@@ -60,8 +60,8 @@ export function projectOf(row) {
 export function doingOf(row) {
   if (row.group === "needsYou") return oneLine(row.waitingFor || "waits for you");
   if (row.stale) return `stale: no sign for ${age(row.lastActivityAt)}`;
-  if (row.kind === "hosted" && !row.title) return "";
-  return oneLine(row.title ?? "");
+  // A program is called by its name: where it lies says less than what it is given.
+  return oneLine(row.kind === "hosted" ? (row.title ?? "").replace(/^\/\S*\/(?=\S)/, "") : row.title ?? "");
 }
 
 /** The terminal that a session runs in. @param {any} row @returns {string | undefined} */

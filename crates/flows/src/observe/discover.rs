@@ -233,7 +233,7 @@ fn only_possibly_live<'a>(
         whole_store |= run.continues || run.started_at.is_none();
         whole_store |= run.server && adapter.agent_profile().opening.server_has_all;
         whole_store |= !run.ours || run.mounts != MountView::Ours;
-        since = since.min(run.started_at).or(since).or(run.started_at);
+        since = since.min(run.writes_since).or(since).or(run.writes_since);
     }
     if whole_store {
         return (sources, Vec::new());

@@ -18,6 +18,8 @@ pub(super) struct AgentRun {
     pub(super) pids: Vec<u32>,
     /// When the first of them started.
     pub(super) started_at: Option<Time>,
+    /// The earliest that it may have written anything, by the clock as it was set then.
+    pub(super) writes_since: Option<Time>,
     /// The directory of the innermost process.
     pub(super) cwd: Option<PathBuf>,
     /// The session id it was started with.
@@ -191,6 +193,7 @@ pub(super) fn find_agents(observer: &Observer, config: &OstlerConfig) -> AgentPr
                     adapter,
                     pids: vec![row.pid],
                     started_at: row.started_at,
+                    writes_since: row.started_at.map(|at| observer.clock.earliest_start(at)),
                     cwd: None,
                     argument: None,
                     continues: false,

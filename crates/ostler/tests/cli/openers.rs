@@ -99,6 +99,33 @@ fn b1_what_is_being_written_outranks_the_empty_session_of_the_interface() {
     drop(agent);
 }
 
+/// The clock was set forward after the run had written: its start, which is counted from boot, is now shown later
+/// than what it wrote.
+#[test]
+fn h1_a_clock_set_forward_leaves_the_session_of_a_live_run_running() {
+    let (home, repo) = lab();
+    run(&home, "ls").exits(0);
+    let agent = FakeAgent::start(&home, "gemini", &repo);
+    for step in [60, 3600, DAY, 30 * DAY] {
+        let path = gemini(&home, &repo, ONE, step, &[step]);
+        // The reading from before, when the clock was that much behind.
+        let reading = home.join(".cache/ostler/clock");
+        let kept = fs::read_to_string(&reading).unwrap();
+        let words: Vec<&str> = kept.split_whitespace().collect();
+        let now_booted: i64 = words[2].parse().unwrap();
+        let then = now_booted - step * 1000;
+        fs::write(&reading, format!("{} 1 {then} {then}\n", words[0])).unwrap();
+        let session = listed(&home).session(ONE);
+        assert_liveness(&session, "running", "alive", "running", "derived");
+        assert_eq!(run(&home, "ls -q").stdout, format!("{ONE}\n"), "{step}");
+        assert!(items(&gc(&home, "gemini"), "trashed").is_empty());
+        assert!(path.exists());
+        // What a later command finds kept: no step at all.
+        fs::write(&reading, &kept).unwrap();
+    }
+    drop(agent);
+}
+
 /// At its start Gemini writes a summary into the file of the session before.
 #[test]
 fn b1_a_summary_that_a_new_run_writes_does_not_give_it_the_session_before() {

@@ -83,7 +83,7 @@ impl<'a> SessionMatcher<'a> {
                 let named = self.named.get(index).map(|named| named.session);
                 let newest = || self.newest_in(candidates, |session| places.is_in(place, session));
                 UnsettledRun {
-                    began_at: run.started_at,
+                    began_at: run.writes_since,
                     named: named
                         .or_else(|| run.continues.then(newest).flatten())
                         .and_then(position),
