@@ -286,6 +286,11 @@ impl Error {
             Self::NearSession { near, .. } => Some(format!(
                 "did you mean `{near}`? `ostler ls -a` lists every session with its id"
             )),
+            Self::Address(AddressError::NotFound(text)) if text == "-" => Some(
+                "`-` is the newest session, and there is none yet; `ostler adapters` shows where agents are \
+                 looked for"
+                    .to_owned(),
+            ),
             Self::Address(AddressError::NotFound(_)) => {
                 Some("`ostler ls -a` lists every session with its id".to_owned())
             }

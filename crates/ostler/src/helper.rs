@@ -66,13 +66,23 @@ fn helper_command(role: &str) -> Result<Command, Error> {
     Ok(command)
 }
 
+/// Names the program that could not be started: "no such file" may be about its loader, and the file is there.
+fn not_started(error: std::io::Error) -> Error {
+    let failure = HelperFailure::new(
+        HelperFailureKind::Protocol,
+        format!("`{HELPER_NAME}` is there and cannot be started: {error}"),
+        "it may be made for another system: install both programs from the same package",
+    );
+    failure.into()
+}
+
 /// Asks the helper one thing. What it says on stderr goes to the person.
 pub(crate) fn ask_helper<T: DeserializeOwned>(
     machine: &Machine,
     ask: HelperAsk,
 ) -> Result<T, Error> {
     let request = helper_request(machine, ask)?;
-    let mut child = helper_command("ask")?.spawn()?;
+    let mut child = helper_command("ask")?.spawn().map_err(not_started)?;
     if let Some(mut input) = child.stdin.take() {
         // One that ended already has said why.
         input.write_all(&request).note_dropped("the request of the network helper");
@@ -96,7 +106,7 @@ pub(crate) fn follow_helper(
     each: &mut dyn FnMut(&[u8]) -> bool,
 ) -> Result<(), Error> {
     let request = helper_request(machine, ask)?;
-    let mut child = helper_command("follow")?.spawn()?;
+    let mut child = helper_command("follow")?.spawn().map_err(not_started)?;
     // Held until the end: the helper ends with its input.
     let mut input = child.stdin.take();
     if let Some(input) = &mut input {
@@ -143,7 +153,7 @@ pub(crate) fn join_helper<T: DeserializeOwned>(
     let mut command = helper_command("view")?;
     let input: std::os::fd::OwnedFd = theirs.try_clone()?.into();
     let output: std::os::fd::OwnedFd = theirs.into();
-    let mut child = command.stdin(input).stdout(output).spawn()?;
+    let mut child = command.stdin(input).stdout(output).spawn().map_err(not_started)?;
     // The command holds the other end open as long as it lives.
     drop(command);
     ours.write_all(&request)?;
@@ -188,7 +198,7 @@ pub(crate) fn become_helper(
     // Shorter than a pipe holds: it needs no reader before this process is the helper.
     writer.write_all(&helper_request(machine, ask)?)?;
     drop(writer);
-    Err(Error::Output(Command::new(find_helper()?).arg("hub").stdin(reader).exec()))
+    Err(not_started(Command::new(find_helper()?).arg("hub").stdin(reader).exec()))
 }
 
 /// Tells the daemon of this home, if it runs, that its helpers have something new to look at.

@@ -18,9 +18,10 @@ use room::Room;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// The other release: a commit, which is built, or a directory with `ostler` and `ostler-net` in it.
-    #[arg(long, default_value = "HEAD^")]
-    old: String,
+    /// The other release: a commit, which is built, or a directory with `ostler` and `ostler-net` in it. Without
+    /// it, the release whose commit is in `.ci/previous-release`.
+    #[arg(long)]
+    old: Option<String>,
     /// A directory with this release's `ostler` and `ostler-net`; built when left out.
     #[arg(long)]
     new: Option<PathBuf>,
@@ -81,7 +82,11 @@ pub(crate) fn run(options: &Options) -> ExitCode {
 }
 
 fn test_upgrades(options: &Options) -> Result<usize, String> {
-    let old = Release { name: "old", directory: old::find_or_build(&options.old)? };
+    let which = match &options.old {
+        Some(which) => which.clone(),
+        None => old::read_previous_release()?,
+    };
+    let old = Release { name: "old", directory: old::find_or_build(&which)? };
     if let Some(directory) = &options.record {
         return record::record_fixture(&Room::new(&old, &old)?, directory).map(|()| 0);
     }

@@ -7,6 +7,16 @@ use std::process::Command;
 /// What the older release is called: both may have the same number while none was published.
 const OLD_VERSION: &str = "0.0.9";
 
+/// Where the commit of the last release is kept; a release puts its own there.
+const PREVIOUS_RELEASE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../.ci/previous-release");
+
+/// The commit of the last release.
+pub(super) fn read_previous_release() -> Result<String, String> {
+    let read = fs::read_to_string(PREVIOUS_RELEASE);
+    let text = read.map_err(|error| format!(".ci/previous-release: {error}"))?;
+    Ok(text.trim().to_owned())
+}
+
 /// The directory with the programs of a release.
 pub(super) fn find_or_build(which: &str) -> Result<PathBuf, String> {
     let path = Path::new(which);

@@ -9,7 +9,7 @@ use model::session::is_safe_id;
 use model::status::{Activity, Status};
 use sys::machine::Machine;
 
-use crate::cli::ls;
+use crate::cli::usage_error::nearest_word;
 use crate::error::Error;
 use crate::render::text;
 
@@ -53,18 +53,28 @@ pub(crate) fn with_nearest_session(error: Error) -> Error {
     let Error::Address(AddressError::NotFound(text)) = error else { return error };
     let letters = text.chars().count();
     let mut known: Vec<String> = Vec::new();
+    let mut entitled: Vec<String> = Vec::new();
     if letters >= MIN_GUESSED_LETTERS {
-        for one in observe_everything() {
-            known.extend(one.session.digest.name.clone());
+        let meant = text.to_lowercase();
+        for Observed { session, .. } in observe_everything() {
             // What is typed of an id is its beginning.
-            known.push(one.session.id.chars().take(letters).collect());
+            let beginning: String = session.id.chars().take(letters).collect();
+            known.push(beginning.trim_end_matches('-').to_owned());
+            let titles = session.digest.name.as_deref().into_iter().chain(session.display_title());
+            if titles.into_iter().any(|title| title.to_lowercase().contains(&meant)) {
+                entitled.push(session.id.clone());
+            }
+            known.extend(session.digest.name);
         }
     }
+    entitled.retain(|id| is_insertable(id));
     known.retain(|word| is_insertable(word));
     known.sort();
     known.dedup();
     let words: Vec<&str> = known.iter().map(String::as_str).collect();
-    match ls::nearest_word(&text, &words).map(str::to_owned) {
+    // Words of a title name no session, but if only one has them it is the one.
+    let by_title = || entitled.first().filter(|_| entitled.len() == 1).cloned();
+    match nearest_word(&text, &words).map(str::to_owned).or_else(by_title) {
         Some(near) => Error::NearSession { text, near },
         None => Error::Address(AddressError::NotFound(text)),
     }

@@ -100,6 +100,9 @@ impl EventsArgs {
         // Of a session that hooks told nothing of there are no events; of one that is not there, none
         // can come. After a cursor, silence is an answer.
         let unseen = !seen && self.since.is_none();
+        if unseen && self.session.is_none() && output::is_terminal() {
+            output::print_notice("nothing was reported yet: `ostler setup` lets agents report");
+        }
         if let Some(text) = self.session.as_ref().filter(|_| unseen) {
             let observation = context.observe_now(ObserveScope::All, &[])?;
             let here = context.current_dir();

@@ -7,7 +7,8 @@ use clap::Args;
 use clap_complete::{ArgValueCandidates, CompletionCandidate};
 use model::refusal::SkipCode;
 
-use crate::cli::{CliContext, command_tree, ls};
+use crate::cli::usage_error::nearest_word;
+use crate::cli::{CliContext, command_tree};
 use crate::error::{EXIT_TABLE, Error};
 use crate::render::{output, text};
 
@@ -101,7 +102,7 @@ fn command_help(words: &str) -> Result<String, Error> {
     let names: Vec<&str> =
         shown.map(clap::Command::get_name).chain(all_topics().map(|(name, _)| name)).collect();
     let lists = "`ostler help` lists the commands, `ostler help topics` the topics";
-    let hint = match ls::nearest_word(&words.replace(' ', "-"), &names) {
+    let hint = match nearest_word(&words.replace(' ', "-"), &names) {
         Some(near) => format!("did you mean `ostler help {near}`? {lists}"),
         None => lists.to_owned(),
     };

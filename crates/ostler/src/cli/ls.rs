@@ -20,9 +20,7 @@ use model::status::{Activity, Status};
 use model::time::Time;
 use model::wire::{GroupCount, IncompleteSource, LsResult, SessionView};
 
-pub(crate) use self::option_values::{
-    absolute_directory, nearest_word, parse_agent, parse_filter, parse_since,
-};
+pub(crate) use self::option_values::{absolute_directory, parse_agent, parse_filter, parse_since};
 use self::option_values::{parse_activity, parse_group, parse_interval, parse_status};
 use crate::cli::groups::find_group;
 use crate::cli::ls_fleet;
@@ -475,7 +473,9 @@ impl LsArgs {
             (false, ObserveScope::Active) => {
                 "No live agent sessions. `ostler ls -a` lists ended ones.\n"
             }
-            (false, ObserveScope::All) => "No agent sessions.\n",
+            (false, ObserveScope::All) => {
+                "No agent sessions. `ostler adapters` shows the agents that are known and where they are looked for.\n"
+            }
             (true, ObserveScope::Active) => {
                 "No live agent session is like that. `-a` looks at ended ones too.\n"
             }

@@ -15,7 +15,7 @@ use sys::machine::Machine;
 
 use crate::config::{self, LoadedConfig};
 use crate::env;
-use crate::error::{self, Error};
+use crate::error::Error;
 use crate::logging;
 use crate::render::output;
 
@@ -79,6 +79,7 @@ mod top;
 mod trash;
 mod tree;
 mod usage;
+mod usage_error;
 mod vault;
 pub(crate) mod version;
 mod web;
@@ -287,7 +288,7 @@ pub(crate) fn run_ostler() -> ExitCode {
     let as_json = args.iter().any(|arg| arg == "--json");
     let (globals, command) = match read_command_line(&args) {
         Ok(read) => read,
-        Err(error) => return report_usage_error(&error, &args, now, as_json),
+        Err(error) => return usage_error::report_usage_error(&error, &args, now, as_json),
     };
     if globals.version {
         return version::print_version();
@@ -355,68 +356,6 @@ fn read_command_line(args: &[OsString]) -> Result<(OstlerGlobals, RegisteredComm
         Some(Ok(read)) => Ok(read),
         _ => read(command_tree(), args),
     }
-}
-
-/// Reports what clap has to say: help is an answer, the rest is an error in the command line.
-fn report_usage_error(
-    error: &clap::Error,
-    args: &[OsString],
-    now: Time,
-    as_json: bool,
-) -> ExitCode {
-    use clap::error::ErrorKind;
-
-    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
-        let _ = error.print();
-        return ExitCode::SUCCESS;
-    }
-    let text = in_plain_words(error, args);
-    if as_json {
-        let lists = "`ostler help` lists the commands and their options";
-        let tip = text.lines().find_map(|line| line.trim().strip_prefix("tip: "));
-        let hint = tip.map_or_else(|| lists.to_owned(), |tip| format!("{tip}; {lists}"));
-        let error = Error::usage_error(first_paragraph(&text), hint);
-        output::report_error(command_named_in(args), now, &error, true);
-    } else if let Some(text) = text.strip_prefix("error: ") {
-        output::print_usage_error(text.trim_end());
-    } else {
-        let _ = error.print();
-    }
-    error::exit_code_of("INVALID_INPUT")
-}
-
-/// What clap says, with a remedy where it has none.
-fn in_plain_words(error: &clap::Error, args: &[OsString]) -> String {
-    use clap::error::{ContextKind, ErrorKind};
-
-    let text = error.render().to_string();
-    let text = text.replace("invalid digit found in string", "it is not a whole number");
-    let has_tip = error.get(ContextKind::SuggestedSubcommand).is_some();
-    if error.kind() != ErrorKind::InvalidSubcommand || has_tip {
-        return text;
-    }
-    let tree = command_tree();
-    let mut command = &tree;
-    for word in args.iter().filter_map(|arg| arg.to_str()) {
-        command = command.find_subcommand(word).unwrap_or(command);
-    }
-    let shown = command.get_subcommands().filter(|one| !one.is_hide_set());
-    let names: Vec<&str> =
-        shown.map(clap::Command::get_name).filter(|name| *name != "help").collect();
-    match names.len() {
-        // The whole list is what `ostler help` is for.
-        1..=12 => {
-            text.replacen("\n\n", &format!("\n\n  tip: there are: {}\n\n", names.join(", ")), 1)
-        }
-        _ => text,
-    }
-}
-
-/// What is wrong, in one line, without clap's usage below it.
-fn first_paragraph(text: &str) -> String {
-    let lines = text.lines().take_while(|line| !line.is_empty()).map(str::trim);
-    let paragraph = lines.collect::<Vec<_>>().join(" ");
-    paragraph.strip_prefix("error: ").unwrap_or(&paragraph).to_owned()
 }
 
 /// The command that a command line with an error in it was meant for.

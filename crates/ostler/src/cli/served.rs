@@ -12,7 +12,8 @@ use model::wire::ErrorEnvelope;
 use sys::machine::Machine;
 
 use crate::api::{CommandRunner, ServedError, ServedOutcome, ServedRequest, SharedAnswer};
-use crate::cli::{CliContext, first_paragraph, read_command_line, schema};
+use crate::cli::usage_error::first_paragraph;
+use crate::cli::{CliContext, read_command_line, schema};
 use crate::error::{self, Error};
 use crate::render::output;
 

@@ -72,6 +72,9 @@ enum SetupPart {
     Service,
 }
 
+/// How much of a diff a terminal is given: what one hook looks like.
+const DIFF_LINES: usize = 16;
+
 const SETUP_COLUMNS: [TableColumn; 4] = [
     TableColumn { head: "PART", give: ColumnGive::Rigid, right: false },
     TableColumn { head: "FOR", give: ColumnGive::Rigid, right: false },
@@ -131,7 +134,7 @@ impl SetupArgs {
                 hint: "`--dry-run` shows the plan, `--yes` carries it out".to_owned(),
             });
         }
-        output::print_text(&text::many_lines(&collect_diffs(preview)))?;
+        output::print_text(&render_diffs(preview, self.undo))?;
         output::print_text(&render_outcome(request, preview, true))?;
         Ok(consent::ask_yes_no(match self.undo {
             true => "Take this back?",
@@ -151,7 +154,7 @@ impl SetupArgs {
         let dry_run = self.dry_run && is_preview;
         if !context.json {
             if dry_run {
-                output::print_text(&text::many_lines(&collect_diffs(&outcome)))?;
+                output::print_text(&render_diffs(&outcome, self.undo))?;
             }
             output::print_text(&render_outcome(request, &outcome, dry_run))?;
         }
@@ -295,7 +298,32 @@ fn shell_scripts(machine: &Machine) -> Result<Vec<ShellScript>, Error> {
     Ok(scripts)
 }
 
-fn collect_diffs(outcome: &SetupOutcome) -> String {
+/// The diffs of what others read too; on a terminal the beginning of each, so that the plan below stays in sight.
+fn render_diffs(outcome: &SetupOutcome, undo: bool) -> String {
+    let diffs = collect_diffs(outcome);
+    if !output::is_terminal() {
+        return text::many_lines(&diffs.concat());
+    }
+    let mut shown = String::new();
+    let mut left_out = 0;
+    for diff in diffs {
+        let lines: Vec<&str> = diff.lines().collect();
+        // A few lines more are shorter than the note that they are missing.
+        let kept = if lines.len() > DIFF_LINES + 4 { DIFF_LINES } else { lines.len() };
+        lines[..kept].iter().for_each(|line| shown.extend([*line, "\n"]));
+        if kept < lines.len() {
+            left_out += lines.len() - kept;
+            shown.push_str(&format!("… {} more lines like these\n", lines.len() - kept));
+        }
+    }
+    if left_out > 0 {
+        let undo = if undo { " --undo" } else { "" };
+        shown.push_str(&format!("`ostler setup{undo} --dry-run | less` shows every line\n"));
+    }
+    text::many_lines(&shown)
+}
+
+fn collect_diffs(outcome: &SetupOutcome) -> Vec<&str> {
     let hooks = outcome.hooks.iter().filter_map(|(_, one)| one.as_ref().ok());
     let hooks = hooks.flat_map(|agent| &agent.files).filter_map(|file| file.diff.as_deref());
     // A completion script is ours alone and long: its name is enough.

@@ -87,11 +87,11 @@ const TOKEN_COLUMNS: [TableColumn; 8] = [
     TableColumn { head: "", give: ColumnGive::CutMiddle(16), right: false },
     TableColumn { head: "INPUT", give: ColumnGive::Rigid, right: true },
     TableColumn { head: "OUTPUT", give: ColumnGive::Rigid, right: true },
-    TableColumn { head: "CACHE READ", give: ColumnGive::Rigid, right: true },
-    TableColumn { head: "CACHE WRITE", give: ColumnGive::Rigid, right: true },
+    TableColumn { head: "CACHE READ", give: ColumnGive::Drop(1), right: true },
+    TableColumn { head: "CACHE WRITE", give: ColumnGive::Drop(2), right: true },
     TableColumn { head: "TOTAL", give: ColumnGive::Rigid, right: true },
-    TableColumn { head: "COST", give: ColumnGive::Cut(20), right: false },
-    TableColumn { head: "", give: ColumnGive::Drop(1), right: false },
+    TableColumn { head: "COST", give: ColumnGive::Cut(30), right: false },
+    TableColumn { head: "", give: ColumnGive::Drop(3), right: false },
 ];
 
 /// How wide the longest bar is.
@@ -221,7 +221,7 @@ fn describe_cost(sum: &UsageSum) -> String {
     let priced = sum.priced_micro_usd.map(|cost| format!("{} by your prices", dollars(cost)));
     let mut parts: Vec<String> = stated.into_iter().chain(priced).collect();
     if sum.unpriced_tokens > 0 {
-        parts.push(format!("{} tokens without a price", text::format_count(sum.unpriced_tokens)));
+        parts.push(format!("{} unpriced", text::format_count(sum.unpriced_tokens)));
     }
     parts.join(" · ")
 }
@@ -283,7 +283,7 @@ mod tests {
             unpriced_tokens: 2_100_000,
             ..UsageSum::default()
         };
-        assert_eq!(describe_cost(&sum), "$4.12 stated · 2.1M tokens without a price");
+        assert_eq!(describe_cost(&sum), "$4.12 stated · 2.1M unpriced");
     }
 
     #[test]

@@ -24,6 +24,10 @@ const SESSION_COLUMNS: [TableColumn; 9] = [
     TableColumn { head: "TITLE", give: ColumnGive::Cut(20), right: false },
 ];
 
+/// Where the name and the title stand in [`SESSION_COLUMNS`].
+const NAME_COLUMN: usize = 3;
+const TITLE_COLUMN: usize = 8;
+
 /// With more rows than this, groups have headings.
 const MAX_UNGROUPED_ROWS: usize = 8;
 
@@ -95,9 +99,16 @@ impl SessionTable<'_> {
         if self.by_urgency {
             sort_by_urgency(&mut sessions);
         }
-        let rows: Vec<Vec<TableCell>> = sessions.iter().map(|one| self.session_row(one)).collect();
+        let mut rows: Vec<Vec<TableCell>> =
+            sessions.iter().map(|one| self.session_row(one)).collect();
         let draw = if self.watched { render_whole_table } else { render_table };
-        let table = draw(&SESSION_COLUMNS, &rows, output::output_columns(), self.paint);
+        let columns = output::output_columns();
+        let mut table = draw(&SESSION_COLUMNS, &rows, columns, self.paint);
+        let has_names = rows.iter().any(|row| !row[NAME_COLUMN].0.is_empty());
+        if has_names && !first_line(&table).contains(SESSION_COLUMNS[NAME_COLUMN].head) {
+            rows.iter_mut().for_each(|row| put_name_before_title(row));
+            table = draw(&SESSION_COLUMNS, &rows, columns, self.paint);
+        }
         if self.by_urgency && sessions.len() > MAX_UNGROUPED_ROWS {
             return self.with_headings(&table, &sessions);
         }
@@ -166,6 +177,19 @@ impl SessionTable<'_> {
             }
         };
         text::one_line(&name.unwrap_or_default())
+    }
+}
+
+fn first_line(table: &str) -> &str {
+    table.lines().next().unwrap_or_default()
+}
+
+/// A terminal that is too narrow for the names has them where the titles are: people look for what they called it.
+fn put_name_before_title(row: &mut [TableCell]) {
+    let name = row[NAME_COLUMN].0.clone();
+    let title = &mut row[TITLE_COLUMN].0;
+    if !name.is_empty() && !title.contains(name.trim_end_matches('…')) {
+        *title = format!("{name} · {title}");
     }
 }
 

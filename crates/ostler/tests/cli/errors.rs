@@ -190,3 +190,19 @@ fn b4_without_a_home_it_says_so_instead_of_finding_nothing() {
     assert_eq!((ran.code, ran.stdout.as_str()), (2, ""), "{ran:?}");
     assert!(ran.stderr.contains("`HOME`"), "{ran:?}");
 }
+
+#[test]
+fn row_17_a_helper_that_cannot_be_started_is_named() {
+    let home = TempHome::new();
+    // As a package of another system would leave it: the file is there, its interpreter is not.
+    let helper = home.write("bin/ostler-net", "#!/no/such/loader\n");
+    std::fs::set_permissions(&helper, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let program = home.join("bin/ostler");
+    if std::fs::hard_link(env!("CARGO_BIN_EXE_ostler"), &program).is_err() {
+        std::fs::copy(env!("CARGO_BIN_EXE_ostler"), &program).unwrap();
+    }
+    let mut command = testkit::run::bare(&program, &home);
+    let refused = ran(command.args(["fleet", "join", "--name", "here"])).exits(9);
+    assert!(refused.stderr.contains("`ostler-net` is there and cannot be started"), "{refused:?}");
+    assert!(refused.stderr.contains("from the same package"), "{refused:?}");
+}

@@ -7,6 +7,7 @@ use testkit::home::TempHome;
 
 use super::live::FakeAgent;
 use super::run::{Ran, claude_session, ostler, ran, run, sample_home};
+use super::setup::at_a_terminal;
 
 /// Ids of one second, as Codex, Pi and terminals have them: they share their first characters.
 fn close_id(n: u32) -> String {
@@ -275,4 +276,42 @@ fn b15_a_repository_without_a_remote_is_said_to_have_none() {
     let reason = tree["refused"]["reason"].as_str().unwrap();
     assert!(reason.contains("the repository has no remote"), "{reason}");
     assert!(tree["bytes"].as_u64().unwrap() > 0, "{tree}");
+}
+
+#[test]
+fn row_17_a_narrow_terminal_shows_names_before_titles() {
+    let home = TempHome::new();
+    run(&home, "create --name harness -- /bin/sh").exits(0);
+    let table = |columns: &str| ran(ostler(&home).env("COLUMNS", columns).arg("ls")).stdout;
+    let (wide, narrow) = (table("160"), table("60"));
+    run(&home, "destroy harness").exits(0);
+    assert!(wide.contains("NAME") && wide.matches("harness").count() == 1, "{wide}");
+    assert!(!narrow.contains("NAME") && narrow.contains("harness · /bin/sh"), "{narrow}");
+}
+
+#[test]
+fn row_17_a_newcomer_at_a_terminal_is_told_how_to_go_on() {
+    let home = TempHome::new();
+    let told = [
+        ("create --name harness -- /bin/sh", "`ostler attach harness` joins it; Ctrl-] leaves"),
+        ("events", "`ostler setup` lets agents report"),
+        ("show nothing", "`ostler ls -a` lists every session"),
+    ]
+    .map(|(line, said)| (line, said, at_a_terminal(&home, line, "").stdout));
+    let created = run(&home, "create --name other -- /bin/sh").exits(0);
+    for name in ["harness", "other"] {
+        run(&home, &format!("destroy {name}")).exits(0);
+    }
+    for (line, said, shown) in told {
+        assert!(shown.contains(said), "{line}: {shown}");
+    }
+    // Programs read what they always read.
+    assert_eq!((created.stdout.lines().count(), created.stderr.as_str()), (1, ""), "{created:?}");
+}
+
+#[test]
+fn row_17_a_machine_without_agents_says_where_it_looked() {
+    let home = TempHome::new();
+    assert!(run(&home, "ls -a").exits(0).stdout.contains("`ostler adapters` shows"));
+    assert!(run(&home, "show -").exits(3).stderr.contains("there is none yet"));
 }

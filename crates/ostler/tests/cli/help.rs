@@ -121,11 +121,37 @@ fn row_17_errors_suggest_what_was_meant() {
         ("ls --agent claud-code", "`claude-code`"),
         ("trash rm", "there are: ls, "),
         ("ls --limit x", "it is not a whole number"),
+        ("sl", "exists: 'ls'"),
+        ("lst", "exists: 'ls'"),
+        ("shwo -", "exists: 'show'"),
+        ("hooks instal", "exists: 'install'"),
+        ("daemon strt", "exists: 'start'"),
+        ("access opne", "exists: 'open'"),
+        ("screensh", "exists: 'screenshot'"),
+        ("list", "`ostler ls`"),
+        ("kill 666e4f9b", "`ostler stop`"),
+        ("rm 666e4f9b", "`ostler gc`"),
+        ("new", "`ostler launch`"),
+        ("tail -", "`ostler logs`"),
+        ("install", "`ostler setup`"),
+        ("uninstall", "`ostler setup --undo`"),
+        ("update", "whatever installed ostler updates it"),
+        ("frobnicate", "`ostler help` lists the commands"),
+        ("ls codex", "`ostler ls --filter codex`"),
+        ("ls --agent claud", "`claude-code`"),
+        ("ls --activity wating", "`waiting`"),
+        ("ls --status exitd", "`exited`"),
+        ("ls --attention needs-me", "`needs-you`"),
+        ("attach", "`-` is the newest session"),
+        ("show", "`-` is the newest session"),
+        ("show 666e4f9bx", "`666e4f9b`"),
+        // Only one session is about it.
+        ("show 'codex first'", "`01a1e05b-2a2f-7a73-94fb-06f3b2a6e9b4`"),
     ] {
-        let refused = run(&home, line);
+        let refused = ran(ostler(&home).args(split_words(line)));
         assert!([2, 3].contains(&refused.code), "{line}: {refused:?}");
         assert!(refused.stderr.contains(near), "{line}: {}", refused.stderr);
-        let body = run(&home, &format!("--json {line}"));
+        let body = ran(ostler(&home).arg("--json").args(split_words(line)));
         let error = body.envelope()["error"].to_string();
         assert!(error.contains(near), "{line}: {error}");
     }

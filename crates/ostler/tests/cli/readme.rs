@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use testkit::home::TempHome;
 
@@ -67,6 +68,32 @@ fn every_example_works() {
     assert!(examples >= 8, "only {examples} examples");
     for command in SETUP {
         assert!(readme.contains(&format!("$ {command}\n")), "`{command}` is missing");
+    }
+}
+
+#[test]
+fn row_17_looking_sends_nothing_anywhere() {
+    if Command::new("strace").arg("-V").output().is_err() {
+        testkit::access::skipped("strace is not installed");
+        return;
+    }
+    let home = worked_home();
+    let log = home.join("calls");
+    let lines =
+        ["ls -a", "show -", "why -", "logs -", "search retry", "usage", "badge", "du", "ps"];
+    for line in lines.into_iter().chain(["gc", "doctor --no-sweep", "setup --dry-run"]) {
+        let like_us = ostler(&home);
+        let mut traced = Command::new("strace");
+        traced.env_clear().current_dir(home.path());
+        for (name, value) in like_us.get_envs() {
+            traced.env(name, value.unwrap_or_default());
+        }
+        traced.args(["-f", "-qq", "-e", "trace=socket,connect,sendto", "-o"]).arg(&log);
+        traced.arg(like_us.get_program()).args(line.split(' '));
+        let outcome = ran(&mut traced);
+        assert!([0, 12].contains(&outcome.code), "{line}: {outcome:?}");
+        let calls = fs::read_to_string(&log).unwrap();
+        assert!(!calls.contains("AF_INET"), "`{line}` opens a connection: {calls}");
     }
 }
 
@@ -218,7 +245,7 @@ fn row_17_every_command_in_a_sentence_is_one() {
             continue;
         }
         let like_us = ostler(&home);
-        let mut limited = std::process::Command::new("timeout");
+        let mut limited = Command::new("timeout");
         limited.env_clear();
         for (name, value) in like_us.get_envs() {
             limited.env(name, value.unwrap_or_default());
@@ -241,6 +268,38 @@ fn row_17_every_command_in_a_sentence_is_one() {
     }
     assert!(ran_before.len() >= 60, "{}", ran_before.len());
     run(&home, "daemon stop").exits(0);
+}
+
+/// What begins a block of code, and each of its lines.
+fn code_lines(page: &str) -> Vec<(String, String)> {
+    let mut lines = Vec::new();
+    let mut fence = None;
+    for line in page.lines() {
+        match (line.trim_start().strip_prefix("```"), &fence) {
+            (Some(kind), None) => fence = Some(kind.to_owned()),
+            (Some(_), Some(_)) => fence = None,
+            (None, Some(kind)) => lines.push((kind.clone(), line.trim_start().to_owned())),
+            (None, None) => {}
+        }
+    }
+    lines
+}
+
+#[test]
+fn row_17_no_command_of_the_book_stands_where_no_test_looks() {
+    for (name, page) in all_pages() {
+        for (kind, line) in code_lines(&page) {
+            let is_run = ["console", "sh-session"].contains(&kind.as_str());
+            // A snippet of a status bar or a shell is run by tests/cli/badge.rs.
+            let is_snippet = name == "status-bars.md" && line == "ostler badge --format prompt";
+            let typed = line.trim_start_matches("$ ").strip_prefix("ostler ");
+            let is_command = typed.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii()));
+            assert!(
+                !is_command || is_run || is_snippet,
+                "{name} shows `{line}` in a block of `{kind}`, which no test runs"
+            );
+        }
+    }
 }
 
 #[test]

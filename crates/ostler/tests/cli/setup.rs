@@ -340,7 +340,7 @@ fn row_17_without_anybody_to_ask_nothing_is_done() {
 }
 
 /// Runs a line as a person at a terminal would, typing `typed`.
-fn at_a_terminal(home: &TempHome, line: &str, typed: &str) -> Ran {
+pub(crate) fn at_a_terminal(home: &TempHome, line: &str, typed: &str) -> Ran {
     let mut script = Command::new("sh");
     let ostler = env!("CARGO_BIN_EXE_ostler");
     let shell = format!("printf '{typed}' | script -qec '{ostler} {line}' /dev/null");
@@ -367,6 +367,23 @@ fn row_17_at_a_terminal_it_asks_once() {
     assert!(home.join(".zfunc/_ostler").exists(), "{}", done.stdout);
     at_a_terminal(&home, "setup --undo", "y\\n");
     assert_same(&before, &picture(&home), "taken back");
+}
+
+#[test]
+fn row_17_the_plan_of_many_agents_stays_in_sight() {
+    let home = worked_home();
+    let lines = |text: &str| text.lines().count();
+    let whole = run(&home, "setup --dry-run").exits(0).stdout;
+    assert!(lines(&whole) > 500, "{}", lines(&whole));
+    let shown = at_a_terminal(&home, "setup --dry-run", "").stdout;
+    assert!(lines(&shown) < 250, "{shown}");
+    for said in ["more lines like these", "`ostler setup --dry-run | less` shows every line"] {
+        assert!(shown.contains(said), "{shown}");
+    }
+    // Every file that changes is named in both.
+    for file in whole.lines().filter_map(|line| line.strip_prefix("+++ ")) {
+        assert!(shown.contains(file), "{file} is not in {shown}");
+    }
 }
 
 #[test]

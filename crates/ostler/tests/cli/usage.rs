@@ -61,7 +61,10 @@ fn cost_is_stated_or_by_the_settings_or_not_there() {
     let home = TempHome::new();
     claude_session(&home, ONE, "/a", "x");
     let table = run(&home, "usage").exits(0).stdout;
-    assert!(table.contains("18 tokens without a price"), "{table}");
+    assert!(table.contains("18 unpriced"), "{table}");
+    // The cost is the last that gives way.
+    let narrow = ran(ostler(&home).env("COLUMNS", "60").arg("usage")).exits(0).stdout;
+    assert!(narrow.contains("18 unpriced") && !narrow.contains("CACHE WRITE"), "{narrow}");
     home.write(
         ".config/ostler/config.toml",
         "[prices.\"claude-opus-5-5\"]\ninput = 5\noutput = 25.0\ncache_read = 0.5\ncache_write = 6.25\n",

@@ -9,6 +9,7 @@ use model::status::{Activity, Status};
 use model::time::Time;
 
 use super::StatusWord;
+use crate::cli::usage_error::nearest_word;
 use crate::error::Error;
 use crate::render::duration;
 
@@ -28,34 +29,6 @@ pub(crate) fn parse_agent(text: &str) -> Result<String, String> {
     })
 }
 
-/// The word that was probably meant: the one with the fewest letters to change, at most a third.
-pub(crate) fn nearest_word<'a>(text: &str, words: &[&'a str]) -> Option<&'a str> {
-    let text: Vec<char> = text.to_lowercase().chars().take(64).collect();
-    let near = words.iter().map(|word| (edit_distance(&text, word), *word)).min()?;
-    (near.0 <= near.1.len().max(3) / 3).then_some(near.1)
-}
-
-/// How many letters to put in, take out, replace or swap with the next one (optimal string alignment).
-pub(super) fn edit_distance(text: &[char], word: &str) -> usize {
-    let word: Vec<char> = word.chars().collect();
-    let mut rows = vec![(0..=text.len()).collect::<Vec<usize>>()];
-    for (above, letter) in word.iter().enumerate() {
-        let last = &rows[above];
-        let mut row = vec![above + 1];
-        for (index, own) in text.iter().enumerate() {
-            let replaced = last[index] + usize::from(own != letter);
-            let mut least = replaced.min(last[index + 1] + 1).min(row[index] + 1);
-            let is_swapped = above > 0 && index > 0;
-            if is_swapped && text[index - 1] == *letter && word[above - 1] == *own {
-                least = least.min(rows[above - 1][index - 1] + 1);
-            }
-            row.push(least);
-        }
-        rows.push(row);
-    }
-    rows.last().and_then(|row| row.last()).copied().unwrap_or(usize::MAX)
-}
-
 pub(super) fn parse_status(text: &str) -> Result<StatusWord, String> {
     match text {
         "alive" => return Ok(StatusWord::Alive),
@@ -64,7 +37,8 @@ pub(super) fn parse_status(text: &str) -> Result<StatusWord, String> {
     }
     let words: Vec<&str> = Status::ALL.iter().map(|status| status.as_str()).collect();
     let found = Status::ALL.into_iter().find(|status| status.as_str() == text);
-    found.map(StatusWord::Is).ok_or_else(|| format!("one of alive, dead, {}", words.join(", ")))
+    let words = [&["alive", "dead"], words.as_slice()].concat();
+    found.map(StatusWord::Is).ok_or_else(|| name_choices(text, &words))
 }
 
 pub(super) fn parse_group(text: &str) -> Result<AttentionGroup, String> {
@@ -73,7 +47,17 @@ pub(super) fn parse_group(text: &str) -> Result<AttentionGroup, String> {
     let known = AttentionGroup::ALL.into_iter().filter(|group| *group != AttentionGroup::Done);
     let words: Vec<String> = known.clone().map(word).collect();
     let found = known.into_iter().find(|group| word(*group) == text);
-    found.ok_or_else(|| format!("one of {}", words.join(", ")))
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    found.ok_or_else(|| name_choices(text, &words))
+}
+
+/// What may stand there, and which of it was probably meant.
+fn name_choices(text: &str, words: &[&str]) -> String {
+    let listed = words.join(", ");
+    match nearest_word(text, words) {
+        Some(near) => format!("did you mean `{near}`? one of {listed}"),
+        None => format!("one of {listed}"),
+    }
 }
 
 pub(super) fn parse_activity(text: &str) -> Result<Activity, String> {
@@ -81,7 +65,7 @@ pub(super) fn parse_activity(text: &str) -> Result<Activity, String> {
     Activity::ALL
         .into_iter()
         .find(|activity| activity.as_str() == text)
-        .ok_or_else(|| format!("one of {}", words.join(", ")))
+        .ok_or_else(|| name_choices(text, &words))
 }
 
 pub(super) fn parse_interval(text: &str) -> Result<Duration, String> {

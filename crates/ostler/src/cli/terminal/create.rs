@@ -15,7 +15,7 @@ use model::hosted::{FaultCode, HostFault};
 use crate::cli::CliContext;
 use crate::env;
 use crate::error::Error;
-use crate::render::output;
+use crate::render::{output, text};
 
 declare_commands![CommandEntry {
     place: HelpPlace(Terminals, 1),
@@ -209,6 +209,11 @@ impl CreateArgs {
                 out.push_str(&format!("Agent: {agent}{}\n", id.unwrap_or_default()));
             }
             output::print_text(&out)?;
+            if output::is_terminal() && home.personality == Personality::Ostler {
+                let name = self.name.as_ref().unwrap_or(&result.session_id);
+                let name = text::one_line(name);
+                output::print_notice(&format!("`ostler attach {name}` joins it; Ctrl-] leaves"));
+            }
         }
         Ok(ExitCode::SUCCESS)
     }
