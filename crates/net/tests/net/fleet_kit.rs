@@ -12,7 +12,7 @@ use serde_json::Value;
 use testkit::home::TempHome;
 use testkit::run::{Ran, ran};
 
-use super::kit::{TestDaemon, ostler, wait_until};
+use super::kit::{TestDaemon, free_port, ostler, wait_until};
 
 /// The directory of a `nats-server` that will do: PATH's, else the pinned wheel. Without one the suite fails.
 pub(crate) fn engine_directory() -> PathBuf {
@@ -87,7 +87,7 @@ pub(crate) struct TestHub {
 impl TestHub {
     pub(crate) fn start(more: &[&str]) -> Self {
         let home = TempHome::new();
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = free_port();
         let listen = format!("127.0.0.1:{port}");
         let words: Vec<&str> = ["--json", "fleet", "init", "--listen", &listen]
             .into_iter()
@@ -107,6 +107,10 @@ impl TestHub {
     /// Runs the engine, or runs it again.
     pub(crate) fn run_engine(&mut self) {
         self.spawn_engine(with_engine(ostler(&self.home)));
+        self.wait_until_it_answers();
+    }
+
+    pub(crate) fn wait_until_it_answers(&self) {
         let home = &self.home;
         wait_until("a hub that answers", || {
             let status = fleet_run(home, &["--json", "fleet", "status"]);
@@ -128,8 +132,12 @@ impl TestHub {
         }
     }
 
+    pub(crate) fn engine_pid(&self) -> u32 {
+        self.engine.as_ref().unwrap().id()
+    }
+
     pub(crate) fn signal_engine(&self, signal: &str) {
-        signal_process(self.engine.as_ref().unwrap().id(), signal);
+        signal_process(self.engine_pid(), signal);
     }
 
     pub(crate) fn directory(&self) -> PathBuf {
