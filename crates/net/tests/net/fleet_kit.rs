@@ -194,6 +194,20 @@ impl Drop for TestHub {
 pub(crate) fn signal_process(pid: u32, signal: &str) {
     let sent = Command::new("kill").args([signal, &pid.to_string()]).status();
     assert!(sent.unwrap().success());
+    // A busy process goes on until one of its threads has run and taken the signal.
+    if signal == "-STOP" {
+        wait_until("a process that stands still", || Some(()).filter(|()| is_stopped(pid)));
+    }
+}
+
+/// Whether no thread of a process runs any more.
+fn is_stopped(pid: u32) -> bool {
+    let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return true };
+    let mut states = tasks.filter_map(|one| {
+        let stat = std::fs::read_to_string(one.ok()?.path().join("stat")).ok()?;
+        stat.rsplit_once(") ")?.1.chars().next()
+    });
+    states.all(|state| matches!(state, 'T' | 'Z' | 'X'))
 }
 
 /// The daemon of a member.

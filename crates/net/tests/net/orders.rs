@@ -64,6 +64,13 @@ impl Pair {
         let id = made["sessionId"].as_str().unwrap().to_owned();
         let gone = ["--json", "wait", &id, "--exit", "--timeout", "10000"];
         fleet_run(&self.server, &gone).exits(0);
+        // Its host outlives it by a moment; a plan that is made before that is another one.
+        wait_until("a terminal that would be collected", || {
+            let plan = self.plan(&self.server, &[]);
+            let items = plan["items"].as_array().unwrap();
+            let goes = |one: &Value| one["session"] == id.as_str() && one["action"] == "wouldGo";
+            Some(()).filter(|()| items.iter().any(goes))
+        });
         id
     }
 
