@@ -5,14 +5,15 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use model::time::Time;
 use serde_json::{Value, json};
 use testkit::home::TempHome;
 use testkit::pause::Pauses;
 use testkit::run::{Ran, ran};
 
 use super::fleet_kit::{
-    TestHub, fleet_run, member_of, publish_page, put_as_member, signal_process, start_member,
-    wait_for_link, with_engine,
+    TestHub, fleet_run, member_of, publish_lease, publish_page, put_as_member, signal_process,
+    start_member, wait_for_link, with_engine,
 };
 use super::kit::{TestDaemon, free_port, ostler, wait_until};
 
@@ -267,6 +268,23 @@ fn row_44_a_full_disk_of_the_hub_is_told_and_members_keep_working() {
     hub.run_engine();
     wait_until("the terminal again", || is_seen("running"));
     fleet_run(&server, &["destroy", "build"]).exits(0);
+}
+
+#[test]
+fn row_36_a_member_whose_clock_is_a_day_off_is_told_with_its_skew() {
+    const DAY: i64 = 86_400_000;
+    let hub = TestHub::start(&["--plain"]);
+    let (server, laptop) = (hub.join("server", "none"), hub.join("laptop", "read"));
+    for skew in [-DAY, DAY] {
+        publish_lease(&server, Time::from_millis(sys::clock::now().as_millis() - skew));
+        let member = hub.member("server").unwrap();
+        assert_eq!(member["state"], "reachable", "{member}");
+        assert!(member["ageMs"].as_i64().unwrap() < DAY / 2, "by the hub's clock: {member}");
+        let told = member["clockSkewMs"].as_i64().unwrap();
+        assert!((told - skew).abs() < DAY / 2, "{member}");
+        let told = fleet_run(&laptop, &["fleet", "doctor"]);
+        assert!(told.stdout.contains("its clock differs from the hub's"), "{told:?}");
+    }
 }
 
 #[test]

@@ -4,10 +4,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use base64::Engine;
+use model::identity::Identity;
+use model::time::Time;
+use model::wire::SessionCounts;
 use net::fleet_files::{FleetDir, LINK_SEED, MemberFile, SEAL_SEED};
 use net::nats::{HubConnection, HubLogin, connect_hub};
-use net::record::{InventoryPage, compress_page, read_certificate, read_lease};
-use net::seal::{SealKind, seal_record};
+use net::record::{
+    InventoryPage, LeaseState, MemberLease, compress_page, read_certificate, read_lease,
+};
+use net::seal::{SealKind, seal_json, seal_record};
 use serde_json::Value;
 use testkit::home::TempHome;
 use testkit::run::{Ran, ran};
@@ -315,5 +320,36 @@ pub(crate) fn publish_page(home: &TempHome, name: &str, rev: u64, sessions: &[Va
         let body = compress_page(&page).unwrap();
         let sealed = seal_record(&dir.need_key(SEAL_SEED).unwrap(), SealKind::Page, &body).unwrap();
         hub.put_record(&format!("$KV.inv.{}.{name}", file.id), None, sealed).await.unwrap();
+    });
+}
+
+/// Publishes a lease as a member does, with its valid seal, by a clock of its own.
+pub(crate) fn publish_lease(home: &TempHome, sent_at: Time) {
+    block_on(async {
+        let (mut hub, dir, file) = connect_as_member(home).await;
+        let lease = MemberLease {
+            v: 1,
+            member: file.id.clone(),
+            incarnation: "i1".to_owned(),
+            boot: "b".to_owned(),
+            machine: "m".to_owned(),
+            pid: 1,
+            start: 1,
+            holder: Identity::default(),
+            n: 1,
+            rev: 1,
+            state: LeaseState::Up,
+            sent_at,
+            up_ms: 1,
+            counts: SessionCounts::default(),
+            truncated: None,
+            allow: "read".to_owned(),
+            lease_ms: 60_000,
+            ostler: "0".to_owned(),
+            rival: None,
+        };
+        let key = dir.need_key(SEAL_SEED).unwrap();
+        let sealed = seal_json(&key, SealKind::Lease, &lease).unwrap();
+        hub.put_record(&format!("$KV.lease.{}", file.id), None, sealed).await.unwrap();
     });
 }

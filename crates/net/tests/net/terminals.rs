@@ -77,7 +77,7 @@ fn screen_of(home: &TempHome, terminal: &str) -> String {
 #[test]
 fn row_73_a_flood_ends_in_the_same_screen_here_and_there() {
     let flood =
-        "echo ready; read go; head -c 15000000 /dev/urandom | base64; echo THE-END; exec cat";
+        "echo ready; read go; head -c 38000000 /dev/urandom | base64; echo THE-END; exec cat";
     let stage = Stage::new("read", flood);
     stage.look(&["--read-only"]);
     stage.wait_for(&stage.laptop, "view", "ready");
