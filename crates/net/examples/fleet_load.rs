@@ -462,9 +462,9 @@ async fn measure_idle(load: &Load, chorus: &Chorus) -> Result<(), Failure> {
         (bytes(&after) - bytes(&before)) / seconds / load.members.len() as f64
     };
     let (in_bytes, out_bytes) = (each("in_bytes"), each("out_bytes"));
-    say("idle member: to the hub and from it", in_bytes + out_bytes, "B/s", Some(256.0));
+    say("row 78: idle member: to the hub and from it", in_bytes + out_bytes, "B/s", Some(256.0));
     let sent = chorus.pages.load(Ordering::Relaxed) - pages;
-    say("pages that idle members sent", sent as f64, "", Some(0.0));
+    say("row 78: pages that idle members sent", sent as f64, "", Some(0.0));
     Ok(())
 }
 
@@ -530,9 +530,14 @@ async fn measure_deaths(load: &mut Load) -> Result<(), Failure> {
         delays.push(killed.elapsed().as_secs_f64() * 1e3);
     }
     delays.sort_by(f64::total_cmp);
-    say("death of a terminal until a watcher knows, median", delays[DEATHS / 2], "ms", None);
+    say(
+        "row 79: death of a terminal until a watcher knows, median",
+        delays[DEATHS / 2],
+        "ms",
+        None,
+    );
     let p99 = delays[(DEATHS * 99).div_ceil(100) - 1];
-    say("death of a terminal until a watcher knows, p99", p99, "ms", Some(100.0));
+    say("row 79: death of a terminal until a watcher knows, p99", p99, "ms", Some(100.0));
     Ok(())
 }
 
@@ -590,23 +595,23 @@ async fn measure_load(options: LoadOptions) -> Result<(), Failure> {
     };
     let (back, (time, cpu, count)) = reading(load, &["ls", "--fleet", "--json"], 7).await?;
     eprintln!("ls --fleet lists {count}");
-    say(&format!("ls --fleet, {shape}: time"), time, "s", Some(1.0));
-    say(&format!("ls --fleet, {shape}: CPU"), cpu, "s", Some(0.5));
+    say(&format!("row 77: ls --fleet, {shape}: time"), time, "s", Some(1.0));
+    say(&format!("row 77: ls --fleet, {shape}: CPU"), cpu, "s", Some(0.5));
     let (back, (time, cpu, count)) = reading(back, &["ls", "--fleet", "-a", "--json"], 3).await?;
     eprintln!("ls --fleet -a lists {count}");
-    say(&format!("ls --fleet -a, {shape}: time"), time, "s", None);
-    say(&format!("ls --fleet -a, {shape}: CPU"), cpu, "s", Some(2.0));
+    say(&format!("row 77: ls --fleet -a, {shape}: time"), time, "s", None);
+    say(&format!("row 77: ls --fleet -a, {shape}: CPU"), cpu, "s", Some(2.0));
     load = back;
     measure_idle(&load, &chorus).await?;
-    say(&format!("hub, {shape}: resident"), load.engine_rss()?, "MB", Some(300.0));
+    say(&format!("row 80: hub, {shape}: resident"), load.engine_rss()?, "MB", Some(300.0));
     let breaks = chorus.breaks.load(Ordering::Relaxed);
     measure_deaths(&mut load).await?;
     let broken = chorus.breaks.load(Ordering::Relaxed) - breaks;
-    say("connections that broke when one was admitted", broken as f64, "", Some(0.0));
+    say("row 21: connections that broke when one was admitted", broken as f64, "", Some(0.0));
     let back = measure_return(&mut load, &chorus, false).await?;
-    say("hub killed: everybody back and complete", back, "s", Some(15.0));
+    say("row 39: hub killed: everybody back and complete", back, "s", Some(15.0));
     let back = measure_return(&mut load, &chorus, true).await?;
-    say("hub killed and its store lost: the same", back, "s", Some(15.0));
+    say("row 40: hub killed and its store lost: the same", back, "s", Some(15.0));
     eprintln!("{} renewals in all", chorus.renewals.load(Ordering::Relaxed));
     chorus.ended.store(true, Ordering::Relaxed);
     Ok(())

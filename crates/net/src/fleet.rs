@@ -442,4 +442,14 @@ async fn examine_hub(hub: &Hub, findings: &mut Vec<FleetFinding>) {
         })),
         Err(error) => findings.push(finding("error", "buckets", error.to_string(), None)),
     }
+    match hub.read_store_faults().await {
+        Ok(faults) if faults.is_empty() => {
+            findings.push(finding("ok", "store", "the engine writes it", None));
+        }
+        Ok(faults) => findings.extend(faults.into_iter().map(|fault| {
+            let hint = "make room on the hub's disk, then restart the hub: `ostler fleet hub`";
+            finding("error", "store", fault, Some(hint))
+        })),
+        Err(error) => findings.push(finding("error", "store", error.to_string(), None)),
+    }
 }

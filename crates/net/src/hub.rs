@@ -169,6 +169,17 @@ impl Hub {
         Ok(answer.get("data").cloned().unwrap_or_default())
     }
 
+    /// What is wrong with the engine's store, by its own word: a full disk is silence to everybody else.
+    pub async fn read_store_faults(&self) -> Result<Vec<String>, HubError> {
+        let mut connection = self.login(&self.system, None).await?;
+        let server = connection.client.server_info().server_id;
+        let subject = format!("$SYS.REQ.SERVER.{server}.HEALTHZ");
+        let answer = connection.ask_engine(&subject, &json!({ "details": true })).await?;
+        let faults = answer.pointer("/data/errors").and_then(Value::as_array);
+        let text = |one: &Value| one.get("error").and_then(Value::as_str).map(str::to_owned);
+        Ok(faults.into_iter().flatten().filter_map(text).collect())
+    }
+
     /// The signed list of operators.
     pub fn sealed_operators(&self) -> Result<Vec<u8>, HelperFailure> {
         let list = OperatorList {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use async_nats::{Event, HeaderMap};
+use async_nats::{Event, HeaderMap, Message, Subscriber};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use futures_util::StreamExt;
@@ -200,22 +200,19 @@ impl MemberLink {
         let rival_subject = format!("ostler.v1.out.{}.state.rival", self.member.id);
         let Ok(mut rivals) = hub.client.subscribe(rival_subject).await else { return false };
         let desk = self.open_desk();
-        let asks_subject = format!("ostler.v1.ask.{}.>", self.member.id);
-        let Ok(mut asks) = hub.client.subscribe(asks_subject).await else { return false };
+        let mut asks = None;
         let (told, mut looks) = mpsc::channel(1);
         let looker = tokio::spawn(look_at_machine(self.daemon.clone(), self.settings, told));
         let mut renewal = Box::pin(tokio::time::sleep(Duration::ZERO));
         let ended = loop {
             tokio::select! {
-                Some(message) = asks.next() => {
-                    // Two that claim to be this member answer no order.
-                    let answers = self.holds && self.rival.is_none();
-                    if let Some(desk) = desk.clone().filter(|_| answers) {
+                Some(message) = next_ask(&mut asks) => {
+                    if let Some(desk) = desk.clone().filter(|_| self.answers()) {
                         tokio::spawn(desk.answer_message(hub.client.clone(), message));
                     }
                 }
                 () = &mut renewal, if self.looked_at.is_some() => {
-                    self.renew(&mut hub).await;
+                    self.renew(&mut hub, &mut asks).await;
                     renewal = Box::pin(tokio::time::sleep(self.renewal_pause()));
                 }
                 Some(listed) = looks.recv() => {
@@ -286,14 +283,18 @@ impl MemberLink {
 
     fn note_event(&mut self, event: &Event) {
         if let Some(text) = violation_in(event) {
-            self.report.violations.push(text);
-            let surplus = self.report.violations.len().saturating_sub(MOST_VIOLATIONS);
-            self.report.violations.drain(..surplus);
-            self.dir.write_json(LINK_REPORT_FILE, &self.report).note_dropped("the link's report");
+            self.note_violation(text);
         }
         if matches!(event, Event::Disconnected) {
             self.say("the hub cannot be reached");
         }
+    }
+
+    fn note_violation(&mut self, text: String) {
+        self.report.violations.push(text);
+        let surplus = self.report.violations.len().saturating_sub(MOST_VIOLATIONS);
+        self.report.violations.drain(..surplus);
+        self.dir.write_json(LINK_REPORT_FILE, &self.report).note_dropped("the link's report");
     }
 
     fn hear_rival(&mut self, payload: &[u8]) {
@@ -311,12 +312,29 @@ impl MemberLink {
         self.inventory = inventory;
     }
 
-    /// Renews the lease, or tries to take it.
-    async fn renew(&mut self, hub: &mut HubConnection) {
+    /// Two that claim to be this member answer no order.
+    fn answers(&self) -> bool {
+        self.holds && self.rival.is_none()
+    }
+
+    /// Renews the lease, or tries to take it. Orders are subscribed to before the lease is seen, and not without
+    /// it: whoever asks one that does not answer is told at once that nobody is there.
+    async fn renew(&mut self, hub: &mut HubConnection, asks: &mut Option<Subscriber>) {
         if !self.holds && !self.may_take(hub).await {
+            *asks = None;
             return;
         }
-        match self.put_lease(hub, LeaseState::Up).await {
+        if asks.is_none() && self.rival.is_none() {
+            let subject = format!("ostler.v1.ask.{}.>", self.member.id);
+            *asks = hub.client.subscribe(subject).await.ok();
+        }
+        let mut put = self.put_lease(hub, LeaseState::Up).await;
+        if let Err(PutError::Conflict { found }) = put
+            && self.settle_conflict(hub, found).await
+        {
+            put = self.put_lease(hub, LeaseState::Up).await;
+        }
+        match put {
             Ok(()) => {
                 self.holds = true;
                 match self.rival.clone() {
@@ -327,20 +345,25 @@ impl MemberLink {
                 }
                 self.publish_changes(hub).await;
             }
-            // Smaller than ours or nothing: the hub lost data. It is all said again.
-            Err(PutError::Conflict { found }) if found < self.sequence => {
-                (self.sequence, self.published) = (found, None);
-                if self.put_lease(hub, LeaseState::Up).await.is_ok() {
-                    self.publish_changes(hub).await;
-                }
-            }
-            // Another writer made it.
-            Err(PutError::Conflict { .. }) => {
-                self.holds = false;
-                self.say("somebody else wrote this member's lease");
-            }
+            // `may_take` has said who did.
+            Err(PutError::Conflict { .. }) => self.holds = false,
             Err(PutError::Hub(error)) => self.say(&error.to_string()),
         }
+        if !self.answers() {
+            *asks = None;
+        }
+    }
+
+    /// Whether the lease may be put again after somebody else seems to have written it.
+    async fn settle_conflict(&mut self, hub: &mut HubConnection, found: u64) -> bool {
+        if found < self.sequence {
+            // Smaller than ours or nothing: the hub lost data. It is all said again.
+            (self.sequence, self.published) = (found, None);
+            return true;
+        }
+        // Often a renewal of our own, which a hub that hung stored after it was given up.
+        self.holds = false;
+        self.may_take(hub).await
     }
 
     async fn put_lease(
@@ -438,9 +461,7 @@ impl MemberLink {
             match decide_lease(&found, &self.me, life, pulse) {
                 LeaseDecision::Take => return true,
                 LeaseDecision::TakeFromForger => {
-                    self.report
-                        .violations
-                        .push("a lease was found that this member did not sign".into());
+                    self.note_violation("a lease was found that this member did not sign".into());
                     return true;
                 }
                 LeaseDecision::Watch => pulse = self.watch_holder(hub, sequence).await,
@@ -519,6 +540,13 @@ impl MemberLink {
             }
         }
         HolderPulse::Lapsed
+    }
+}
+
+async fn next_ask(asks: &mut Option<Subscriber>) -> Option<Message> {
+    match asks {
+        Some(asks) => asks.next().await,
+        None => std::future::pending().await,
     }
 }
 

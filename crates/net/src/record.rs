@@ -60,7 +60,7 @@ pub enum RecordError {
     #[error("it cannot be decoded: {0}")]
     Malformed(String),
     /// It is of another version.
-    #[error("it is of version {0}: update ostler here or there")]
+    #[error("it is of a newer version ({0}): update ostler here or there")]
     Newer(u32),
     /// It belongs elsewhere.
     #[error("it names another {0} than its place")]

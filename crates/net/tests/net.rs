@@ -7,10 +7,12 @@ mod net {
     mod faults;
     mod fleet;
     mod fleet_kit;
+    mod grants;
     mod isolation;
     mod kit;
     mod orders;
     mod records;
+    mod rows;
     mod ssh;
     mod terminals;
     mod watch;

@@ -5,16 +5,17 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use model::time::Time;
 use serde_json::{Value, json};
 use testkit::home::TempHome;
 use testkit::pause::Pauses;
 use testkit::run::{Ran, ran};
 
 use super::fleet_kit::{
-    TestHub, fleet_run, member_of, publish_page, put_as_member, signal_process, start_member,
-    wait_for_link, with_engine,
+    TestHub, fleet_run, member_of, publish_lease, publish_page, put_as_member, signal_process,
+    start_member, wait_for_link, with_engine,
 };
-use super::kit::{TestDaemon, ostler, wait_until};
+use super::kit::{TestDaemon, free_port, ostler, wait_until};
 
 /// A command in the network of another process, or in namespaces of its own.
 fn wrapped(command: &Command, wrapper: &[&str]) -> Command {
@@ -104,7 +105,6 @@ impl Drop for Cable {
 }
 
 #[test]
-#[ignore = "not seen to pass yet on a machine that is not overloaded"]
 fn row_43_a_member_behind_a_black_hole_is_unreachable_and_comes_back() {
     let cable = Cable::lay();
     let at_hub = |home: &TempHome, words: &[&str]| -> Ran {
@@ -207,7 +207,7 @@ fn row_27_whatever_is_killed_while_it_joins_or_admits_can_be_done_again() {
     hub.wait_for_state("laptop", "reachable");
     // And with the hub itself: what was half made is made again.
     let other = TempHome::new();
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = free_port();
     let listen = format!("127.0.0.1:{port}");
     let init = ["--json", "fleet", "init", "--plain", "--listen", &listen];
     kill_at(&other, &init, "fleet.init.key");
@@ -215,6 +215,76 @@ fn row_27_whatever_is_killed_while_it_joins_or_admits_can_be_done_again() {
     // Leaving, killed after it was noted: the keys are given up by doing it again.
     kill_at(&laptop, &["fleet", "leave"], "fleet.leave.noted");
     fleet_run(&laptop, &["fleet", "status"]).exits(13);
+}
+
+/// Runs a hub's engine with a small disk of its own below its store.
+fn run_on_small_disk(hub: &mut TestHub) {
+    let store = hub.directory().join("store");
+    let script = "cp -a \"$0\" \"$0.kept\" && mount -t tmpfs -o size=1m none \"$0\" && \
+                  cp -a \"$0.kept/.\" \"$0\" && exec \"$@\"";
+    let wrapper = ["unshare", "--mount", "sh", "-c", script, store.to_str().unwrap()];
+    let command = wrapped(&with_engine(ostler(&hub.home)), &wrapper);
+    hub.spawn_engine(command);
+    hub.wait_until_it_answers();
+}
+
+#[test]
+fn row_44_a_full_disk_of_the_hub_is_told_and_members_keep_working() {
+    let mut hub = TestHub::start(&["--plain"]);
+    let (server, laptop) = (hub.join("server", "none"), hub.join("laptop", "read"));
+    hub.kill_engine();
+    run_on_small_disk(&mut hub);
+    let _daemon = start_member(&server);
+    hub.wait_for_state("server", "reachable");
+    wait_for_link(&server);
+    fleet_run(&server, &["create", "--name", "build", "--", "cat"]).exits(0);
+    let is_seen = |status: &str| {
+        let told = fleet_run(&laptop, &["--json", "ls", "--fleet"]).result();
+        let sessions = told["sessions"].as_array().unwrap().clone();
+        sessions.into_iter().find(|one| one["name"] == "build" && one["status"] == status)
+    };
+    wait_until("the terminal", || is_seen("running"));
+    let filler = hub.directory().join("store/filler");
+    let target = hub.engine_pid().to_string();
+    let fill = format!("of={}", filler.display());
+    let filled = Command::new("nsenter")
+        .args(["--mount", "--target", &target, "dd", "if=/dev/zero", &fill, "bs=1k"])
+        .output();
+    assert!(String::from_utf8_lossy(&filled.unwrap().stderr).contains("No space left"));
+    let told = wait_until("a doctor that tells", || {
+        let told = fleet_run(&hub.home, &["fleet", "doctor"]);
+        Some(told).filter(|told| told.stdout.contains("no space left"))
+    });
+    assert!(told.code == 1 && told.stdout.contains("make room"), "{told:?}");
+    // At home everything goes on; elsewhere it is unknown and not gone.
+    fleet_run(&server, &["type", "build", "still-here\n"]).exits(0);
+    let words = ["wait", "build", "--text", "still-here", "--timeout", "20000"];
+    fleet_run(&server, &words).exits(0);
+    fleet_run(&server, &["ls"]).exits(0);
+    let unknown = wait_until("silence", || is_seen("unknown"));
+    assert_eq!(unknown["lastKnown"]["status"], "running");
+    // With room again, and started again.
+    hub.kill_engine();
+    hub.run_engine();
+    wait_until("the terminal again", || is_seen("running"));
+    fleet_run(&server, &["destroy", "build"]).exits(0);
+}
+
+#[test]
+fn row_36_a_member_whose_clock_is_a_day_off_is_told_with_its_skew() {
+    const DAY: i64 = 86_400_000;
+    let hub = TestHub::start(&["--plain"]);
+    let (server, laptop) = (hub.join("server", "none"), hub.join("laptop", "read"));
+    for skew in [-DAY, DAY] {
+        publish_lease(&server, Time::from_millis(sys::clock::now().as_millis() - skew));
+        let member = hub.member("server").unwrap();
+        assert_eq!(member["state"], "reachable", "{member}");
+        assert!(member["ageMs"].as_i64().unwrap() < DAY / 2, "by the hub's clock: {member}");
+        let told = member["clockSkewMs"].as_i64().unwrap();
+        assert!((told - skew).abs() < DAY / 2, "{member}");
+        let told = fleet_run(&laptop, &["fleet", "doctor"]);
+        assert!(told.stdout.contains("its clock differs from the hub's"), "{told:?}");
+    }
 }
 
 #[test]

@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 use testkit::home::{Snapshot, TempHome};
 
 use super::fleet_kit::{
-    TestHub, fleet_run, link_pid, link_state, signal_process, start_member, with_engine,
+    TestHub, fleet_run, link_pid, link_state, member_of, put_as_member, signal_process,
+    start_member, with_engine,
 };
-use super::kit::{TestDaemon, ostler, ostler_program, wait_until};
+use super::kit::{TestDaemon, ostler, ostler_program, quickest_run, wait_until};
 
 /// A terminal that lives as long as the value.
 struct LiveTerminal<'a>(&'a TempHome);
@@ -107,28 +108,51 @@ fn row_28_silence_is_unreachable_since_and_its_sessions_are_unknown_with_what_wa
 }
 
 #[test]
-fn row_30_and_31_a_stopped_daemon_says_so_and_a_killed_one_is_taken_over_from() {
-    let hub = TestHub::start(&[]);
+fn row_30_a_daemon_that_stops_says_so_and_its_session_lives_on() {
+    let hub = TestHub::start(&["--plain"]);
     let (server, laptop) = (hub.join("server", "none"), hub.join("laptop", "read"));
-    let daemon = start_member(&server);
+    let _daemon = start_member(&server);
     let _terminal = LiveTerminal::start(&server);
     wait_until("the server's terminal", || session_of(&listed(&laptop).1, "server"));
     fleet_run(&server, &["daemon", "stop"]).exits(0);
     hub.wait_for_state("server", "stopped");
     let session = session_of(&listed(&laptop).1, "server").unwrap();
-    assert_eq!(session["liveness"]["reason"], "daemon-stopped", "it lives on");
-    drop(daemon);
-    let daemon = start_member(&server);
-    hub.wait_for_state("server", "reachable");
-    // Killed with its link, nobody says goodbye.
-    let link = link_pid(&daemon);
-    signal_process(link, "-STOP");
-    daemon.kill();
-    signal_process(link, "-KILL");
-    let begun = Instant::now();
-    let _daemon = start_member(&server);
-    wait_until("taking over", || Some(()).filter(|()| link_state(&server) == "publishing"));
-    assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+    assert_eq!(
+        (&session["status"], &session["liveness"]["reason"]),
+        (&"unknown".into(), &"daemon-stopped".into())
+    );
+    let alive = fleet_run(&server, &["--json", "inspect", "build"]).exits(0).result();
+    assert!(alive.to_string().contains("running"), "{alive}");
+}
+
+#[test]
+fn row_31_a_killed_daemon_takes_over_from_itself_within_a_second() {
+    let hub = TestHub::start(&["--plain"]);
+    let server = hub.join("server", "none");
+    // A lease that is good for much longer than a restart takes.
+    server.write(".config/ostler/config.toml", "[fleet]\nrenew = \"60s\"\nlook = \"1s\"\n");
+    let mut daemon = Some(start_member(&server));
+    wait_until("a link that publishes", || {
+        Some(()).filter(|()| link_state(&server) == "publishing")
+    });
+    let report = server.join(".local/state/ostler/fleet/link.json");
+    let mut times = Vec::new();
+    for _ in 0..3 {
+        // Killed with its link, nobody says goodbye.
+        let killed = daemon.take().unwrap();
+        let link = link_pid(&killed);
+        signal_process(link, "-STOP");
+        killed.kill();
+        signal_process(link, "-KILL");
+        std::fs::remove_file(&report).unwrap();
+        daemon = Some(start_member(&server));
+        let begun = Instant::now();
+        wait_until("taking over", || Some(()).filter(|()| link_state(&server) == "publishing"));
+        times.push(begun.elapsed());
+    }
+    // The others may have waited for a busy machine; none of them for the old lease.
+    assert!(times.iter().min().unwrap() < &Duration::from_secs(1), "{times:?}");
+    assert!(times.iter().all(|time| *time < Duration::from_secs(60)), "{times:?}");
     hub.wait_for_state("server", "reachable");
 }
 
@@ -292,36 +316,65 @@ fn row_34_keys_on_another_machine_are_refused() {
     assert_eq!(hub.member("server").unwrap()["state"], "silent");
 }
 
+/// A hub with three members, one of them with a terminal, which another one sees.
+struct SmallFleet {
+    hub: TestHub,
+    homes: Vec<TempHome>,
+    _daemons: Vec<TestDaemon>,
+}
+
+const SMALL_FLEET: [&str; 3] = ["one", "two", "three"];
+
+impl SmallFleet {
+    fn start() -> Self {
+        let hub = TestHub::start(&[]);
+        let homes: Vec<TempHome> = SMALL_FLEET.iter().map(|name| hub.join(name, "read")).collect();
+        let daemons = homes.iter().map(start_member).collect();
+        fleet_run(&homes[0], &["create", "--name", "build", "--", "cat"]).exits(0);
+        let fleet = Self { hub, homes, _daemons: daemons };
+        fleet.wait_until_complete();
+        fleet
+    }
+
+    fn wait_until_complete(&self) {
+        for name in SMALL_FLEET {
+            self.hub.wait_for_state(name, "reachable");
+        }
+        wait_until("the whole inventory", || {
+            session_of(&listed(&self.homes[1]).1, "one").filter(|one| one["status"] == "running")
+        });
+    }
+}
+
+impl Drop for SmallFleet {
+    fn drop(&mut self) {
+        let _ = ostler(&self.homes[0]).args(["destroy", "build"]).output();
+    }
+}
+
 #[test]
-fn row_39_and_40_members_come_back_by_themselves_also_to_an_empty_hub() {
-    let mut hub = TestHub::start(&[]);
-    let homes: Vec<TempHome> =
-        ["one", "two", "three"].iter().map(|name| hub.join(name, "read")).collect();
-    let _daemons: Vec<TestDaemon> = homes.iter().map(start_member).collect();
-    let _terminal = LiveTerminal::start(&homes[0]);
-    wait_until("the terminal", || session_of(&listed(&homes[1]).1, "one"));
-    hub.kill_engine();
+fn row_39_a_hub_that_was_killed_has_everybody_back_by_themselves() {
+    let mut fleet = SmallFleet::start();
+    fleet.hub.kill_engine();
     // Row 45: lost, not empty.
-    let (code, result) = listed(&homes[1]);
+    let (code, result) = listed(&fleet.homes[1]);
     assert_eq!(code, 12);
     let session = session_of(&result, "one").expect("what was read before, with its age");
     assert_eq!(
         (&session["status"], &session["liveness"]["reason"]),
         (&"unknown".into(), &"hub-lost".into())
     );
-    hub.run_engine();
-    for name in ["one", "two", "three"] {
-        hub.wait_for_state(name, "reachable");
-    }
-    hub.kill_engine();
-    std::fs::remove_dir_all(hub.directory().join("store")).unwrap();
-    hub.run_engine();
-    for name in ["one", "two", "three"] {
-        hub.wait_for_state(name, "reachable");
-    }
-    wait_until("the whole inventory again", || {
-        session_of(&listed(&homes[1]).1, "one").filter(|one| one["status"] == "running")
-    });
+    fleet.hub.run_engine();
+    fleet.wait_until_complete();
+}
+
+#[test]
+fn row_40_a_hub_that_lost_its_store_has_everything_again() {
+    let mut fleet = SmallFleet::start();
+    fleet.hub.kill_engine();
+    std::fs::remove_dir_all(fleet.hub.directory().join("store")).unwrap();
+    fleet.hub.run_engine();
+    fleet.wait_until_complete();
 }
 
 #[test]
@@ -330,12 +383,11 @@ fn row_41_a_hub_that_hangs_costs_the_time_out_and_nothing_local() {
     let laptop = hub.join("laptop", "read");
     let _terminal = LiveTerminal::start(&laptop);
     hub.signal_engine("-STOP");
-    let begun = Instant::now();
-    fleet_run(&laptop, &["ls"]).exits(0);
-    assert!(begun.elapsed() < Duration::from_secs(2));
-    let begun = Instant::now();
+    let local = quickest_run(|| drop(fleet_run(&laptop, &["ls"]).exits(0)));
+    assert!(local < Duration::from_secs(2), "{local:?}");
+    let fleet = quickest_run(|| drop(listed(&laptop)));
+    assert!(fleet < Duration::from_secs(8), "{fleet:?}");
     let (code, result) = listed(&laptop);
-    assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
     assert_eq!(code, 12);
     assert_eq!(result["hub"]["reachable"], false);
     let local = result["sessions"].as_array().unwrap();
@@ -344,23 +396,54 @@ fn row_41_a_hub_that_hangs_costs_the_time_out_and_nothing_local() {
 }
 
 #[test]
-fn row_21_nobody_is_disconnected_when_one_is_admitted_and_row_20_it_works_at_once() {
+fn row_20_whoever_was_just_admitted_publishes_and_reads_at_once() {
     let hub = TestHub::start(&["--plain"]);
-    let one = hub.join("one", "read");
-    let _first = start_member(&one);
-    hub.wait_for_state("one", "reachable");
-    let two = hub.join("two", "read");
-    let _second = start_member(&two);
-    hub.wait_for_state("two", "reachable");
-    let log = std::fs::read_to_string(hub.directory().join("hub.log")).unwrap();
-    assert!(!log.contains("Authorization Violation"), "{log}");
-    assert_eq!(link_state(&one), "publishing");
+    let laptop = hub.join("laptop", "read");
+    // An account that is new in a reload works only after the next one: no second try is needed here.
+    let (_, member) = member_of(&laptop);
+    put_as_member(&laptop, &format!("$KV.lease.{}", member.id), b"first".to_vec());
+    let (_, result) = listed(&laptop);
+    assert_eq!(result["hub"]["reachable"], true, "{result}");
+    let _daemon = start_member(&laptop);
+    hub.wait_for_state("laptop", "reachable");
     let operators = fleet_run(&hub.home, &["--json", "fleet", "operator"]).exits(0).result();
-    assert_eq!(operators["operators"].as_array().unwrap().len(), 2);
-    fleet_run(&hub.home, &["fleet", "operator", "two", "--level", "none"]).exits(0);
-    let refused = fleet_run(&two, &["--json", "ls", "--fleet"]);
+    assert_eq!(operators["operators"].as_array().unwrap().len(), 1);
+    fleet_run(&hub.home, &["fleet", "operator", "laptop", "--level", "none"]).exits(0);
+    let refused = fleet_run(&laptop, &["--json", "ls", "--fleet"]);
     assert_eq!(refused.code, 12, "a removed operator reads nothing: {refused:?}");
     assert_eq!(refused.result()["hub"]["reachable"], false);
+}
+
+#[test]
+fn row_21_nobody_is_disconnected_when_one_is_admitted() {
+    let hub = TestHub::start(&["--plain"]);
+    let one = hub.join("one", "read");
+    let first = start_member(&one);
+    hub.wait_for_state("one", "reachable");
+    let ports = || open_ports(link_pid(&first));
+    let before = wait_until("its connection", || Some(ports()).filter(|ports| !ports.is_empty()));
+    for name in ["two", "three"] {
+        hub.join(name, "read");
+    }
+    assert_eq!(ports(), before, "the same connection as before");
+    assert_eq!(link_state(&one), "publishing");
+}
+
+/// The established TCP connections of a process, by its own ports.
+fn open_ports(pid: u32) -> Vec<String> {
+    let directory = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
+    let sockets: Vec<String> = directory
+        .filter_map(|one| std::fs::read_link(one.ok()?.path()).ok())
+        .filter_map(|target| Some(target.to_str()?.strip_prefix("socket:[")?.replace(']', "")))
+        .collect();
+    let table = std::fs::read_to_string(format!("/proc/{pid}/net/tcp")).unwrap();
+    table
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>())
+        .filter(|words| words.len() > 9 && words[3] == "01")
+        .filter(|words| sockets.iter().any(|inode| inode == words[9]))
+        .map(|words| words[1].to_owned())
+        .collect()
 }
 
 #[test]

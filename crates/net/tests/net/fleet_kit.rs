@@ -4,15 +4,20 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use base64::Engine;
+use model::identity::Identity;
+use model::time::Time;
+use model::wire::SessionCounts;
 use net::fleet_files::{FleetDir, LINK_SEED, MemberFile, SEAL_SEED};
 use net::nats::{HubConnection, HubLogin, connect_hub};
-use net::record::{InventoryPage, compress_page, read_certificate, read_lease};
-use net::seal::{SealKind, seal_record};
+use net::record::{
+    InventoryPage, LeaseState, MemberLease, compress_page, read_certificate, read_lease,
+};
+use net::seal::{SealKind, seal_json, seal_record};
 use serde_json::Value;
 use testkit::home::TempHome;
 use testkit::run::{Ran, ran};
 
-use super::kit::{TestDaemon, ostler, wait_until};
+use super::kit::{TestDaemon, free_port, ostler, wait_until};
 
 /// The directory of a `nats-server` that will do: PATH's, else the pinned wheel. Without one the suite fails.
 pub(crate) fn engine_directory() -> PathBuf {
@@ -87,7 +92,7 @@ pub(crate) struct TestHub {
 impl TestHub {
     pub(crate) fn start(more: &[&str]) -> Self {
         let home = TempHome::new();
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = free_port();
         let listen = format!("127.0.0.1:{port}");
         let words: Vec<&str> = ["--json", "fleet", "init", "--listen", &listen]
             .into_iter()
@@ -107,6 +112,10 @@ impl TestHub {
     /// Runs the engine, or runs it again.
     pub(crate) fn run_engine(&mut self) {
         self.spawn_engine(with_engine(ostler(&self.home)));
+        self.wait_until_it_answers();
+    }
+
+    pub(crate) fn wait_until_it_answers(&self) {
         let home = &self.home;
         wait_until("a hub that answers", || {
             let status = fleet_run(home, &["--json", "fleet", "status"]);
@@ -128,8 +137,12 @@ impl TestHub {
         }
     }
 
+    pub(crate) fn engine_pid(&self) -> u32 {
+        self.engine.as_ref().unwrap().id()
+    }
+
     pub(crate) fn signal_engine(&self, signal: &str) {
-        signal_process(self.engine.as_ref().unwrap().id(), signal);
+        signal_process(self.engine_pid(), signal);
     }
 
     pub(crate) fn directory(&self) -> PathBuf {
@@ -186,6 +199,20 @@ impl Drop for TestHub {
 pub(crate) fn signal_process(pid: u32, signal: &str) {
     let sent = Command::new("kill").args([signal, &pid.to_string()]).status();
     assert!(sent.unwrap().success());
+    // A busy process goes on until one of its threads has run and taken the signal.
+    if signal == "-STOP" {
+        wait_until("a process that stands still", || Some(()).filter(|()| is_stopped(pid)));
+    }
+}
+
+/// Whether no thread of a process runs any more.
+fn is_stopped(pid: u32) -> bool {
+    let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return true };
+    let mut states = tasks.filter_map(|one| {
+        let stat = std::fs::read_to_string(one.ok()?.path().join("stat")).ok()?;
+        stat.rsplit_once(") ")?.1.chars().next()
+    });
+    states.all(|state| matches!(state, 'T' | 'Z' | 'X'))
 }
 
 /// The daemon of a member.
@@ -293,5 +320,36 @@ pub(crate) fn publish_page(home: &TempHome, name: &str, rev: u64, sessions: &[Va
         let body = compress_page(&page).unwrap();
         let sealed = seal_record(&dir.need_key(SEAL_SEED).unwrap(), SealKind::Page, &body).unwrap();
         hub.put_record(&format!("$KV.inv.{}.{name}", file.id), None, sealed).await.unwrap();
+    });
+}
+
+/// Publishes a lease as a member does, with its valid seal, by a clock of its own.
+pub(crate) fn publish_lease(home: &TempHome, sent_at: Time) {
+    block_on(async {
+        let (mut hub, dir, file) = connect_as_member(home).await;
+        let lease = MemberLease {
+            v: 1,
+            member: file.id.clone(),
+            incarnation: "i1".to_owned(),
+            boot: "b".to_owned(),
+            machine: "m".to_owned(),
+            pid: 1,
+            start: 1,
+            holder: Identity::default(),
+            n: 1,
+            rev: 1,
+            state: LeaseState::Up,
+            sent_at,
+            up_ms: 1,
+            counts: SessionCounts::default(),
+            truncated: None,
+            allow: "read".to_owned(),
+            lease_ms: 60_000,
+            ostler: "0".to_owned(),
+            rival: None,
+        };
+        let key = dir.need_key(SEAL_SEED).unwrap();
+        let sealed = seal_json(&key, SealKind::Lease, &lease).unwrap();
+        hub.put_record(&format!("$KV.lease.{}", file.id), None, sealed).await.unwrap();
     });
 }

