@@ -6,6 +6,7 @@
 
 mod badge;
 mod control;
+mod control_asks;
 mod fleet;
 mod gc;
 mod generate;

@@ -43,7 +43,9 @@ pub(crate) fn emit_blocks(
             }
             "tool_result" => {
                 let result = block.get("content").map(text_of).unwrap_or_default();
-                say(ConversationEntry::new(at, ConversationRole::Result, result));
+                let failed = block.get("is_error").and_then(JsonValue::as_bool) == Some(true);
+                let entry = ConversationEntry::new(at, ConversationRole::Result, result);
+                say(ConversationEntry { failed, ..entry });
             }
             _ => {}
         }

@@ -104,7 +104,8 @@ static CLAUDE_CODE_CONTROL: AgentControl = AgentControl {
     quit_keys: &["Ctrl+d", "Ctrl+d"],
     resumes_elsewhere: true,
     permission_channel: PermissionChannel::Hook,
-    supervisor_command: Some("claude stop"),
+    // The full id is not known to it.
+    supervisor_command: Some("claude stop {short}"),
     ..AgentControl::TERMINAL_ONLY
 };
 
@@ -181,8 +182,9 @@ impl Adapter for ClaudeCode {
         &self,
         source: &TranscriptSource,
         from: u64,
+        prompt_at: Option<Time>,
     ) -> Result<Option<DeliveryTurn>, ReadError> {
-        turns::read_turn_end(source, from)
+        turns::read_turn_end(source, from, prompt_at)
     }
 
     fn line_conversation(&self) -> Option<LineConversation> {

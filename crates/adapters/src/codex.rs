@@ -23,6 +23,7 @@ use model::event::HookHappening;
 use model::program::AgentProgram;
 use model::session::FormatCertainty;
 use model::sighting::{TokenUsage, TranscriptDigest, TurnState, shorten_title};
+use model::time::Time;
 use model::usage::MessageUsage;
 
 use self::conversation::{converse_line, is_injected, text_of};
@@ -120,7 +121,7 @@ static CODEX_CONTROL: AgentControl = AgentControl {
     resumes_elsewhere: true,
     queue: Some(&["queue", "--thread", "{id}", "--message", "{text}"]),
     permission_channel: PermissionChannel::TrustedHook,
-    supervisor_command: Some("codex app-server stop"),
+    supervisor_command: Some("codex app-server daemon stop"),
     ..AgentControl::TERMINAL_ONLY
 };
 
@@ -213,8 +214,9 @@ impl Adapter for Codex {
         &self,
         source: &TranscriptSource,
         from: u64,
+        prompt_at: Option<Time>,
     ) -> Result<Option<DeliveryTurn>, ReadError> {
-        turns::read_turn_end(source, from)
+        turns::read_turn_end(source, from, prompt_at)
     }
 
     fn read_conversation(

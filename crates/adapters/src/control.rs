@@ -39,7 +39,10 @@ pub struct AgentControl {
     pub trust_words: &'static [&'static str],
     /// What an empty composer shows, of an agent that takes pastes before it has one: such a text is lost.
     pub composer_words: Option<&'static str>,
-    /// The agent's own command that lets go of a conversation which a server or supervisor holds.
+    /// What stands before and behind the path, of an agent that records a long paste as a file of its own.
+    pub paste_reference: Option<(&'static str, &'static str)>,
+    /// The agent's own command that lets go of a conversation which a server or supervisor holds; `{short}` is the
+    /// beginning of the conversation's id, up to its first dash.
     pub supervisor_command: Option<&'static str>,
 }
 
@@ -116,6 +119,7 @@ impl AgentControl {
         permission_channel: PermissionChannel::Screen,
         trust_words: &["Do you trust", "trust this folder", "trust the files"],
         composer_words: None,
+        paste_reference: None,
         supervisor_command: None,
     };
 }

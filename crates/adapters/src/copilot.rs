@@ -100,6 +100,8 @@ static COPILOT_CONTROL: AgentControl = AgentControl {
     }),
     id_rule: IdRule::ChosenUuid,
     composer_words: Some("/ commands"),
+    // From about 30 KB on: `<pasted_content file="…" size="57.1 KB" lines="901" />`.
+    paste_reference: Some(("<pasted_content file=\"", "\"")),
     ..AgentControl::TERMINAL_ONLY
 };
 

@@ -154,12 +154,14 @@ pub trait Adapter: Sync + std::fmt::Debug {
         None
     }
 
-    /// How the turn ended whose prompt was recorded after position `from`. `None` while it goes on; an
-    /// agent whose record says no more than that a turn is closed has nothing to add to its digest.
+    /// How the turn ended whose prompt was recorded after position `from`, and at `prompt_at` if that is known: a prompt
+    /// that was queued is recorded after the end of the turn before it. `None` while it goes on; an agent whose record
+    /// says no more than that a turn is closed has nothing to add to its digest.
     fn read_turn_end(
         &self,
         _source: &TranscriptSource,
         _from: u64,
+        _prompt_at: Option<Time>,
     ) -> Result<Option<DeliveryTurn>, ReadError> {
         Ok(None)
     }

@@ -1,5 +1,6 @@
 //! Self-diagnosis (`ostler doctor`): what may be wrong with ostler itself, each with a reason and a remedy.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
@@ -99,6 +100,34 @@ pub fn examine_sources(observation: &Observation) -> Vec<DoctorFinding> {
         DoctorFinding::note(format!("{} files", one.source), found, "`ostler ls --json` lists them")
     });
     found.collect()
+}
+
+/// Agents that are newer than what their control tables were measured with.
+pub fn examine_versions(observation: &Observation) -> Vec<DoctorFinding> {
+    let mut newer: BTreeMap<&str, (&str, &str)> = BTreeMap::new();
+    for one in &observation.sessions {
+        let control =
+            adapters::by_id(one.session.agent).and_then(|adapter| adapter.control_table());
+        let (Some(version), Some(control)) = (one.session.digest.version.as_deref(), control)
+        else {
+            continue;
+        };
+        if version_numbers(version) > version_numbers(control.measured) {
+            newer.insert(one.session.agent, (version, control.measured));
+        }
+    }
+    let finding = |(agent, (version, measured)): (&str, (&str, &str))| {
+        let found = format!("{version} runs here; how it is driven was measured with {measured}");
+        let remedy =
+            "nothing is assumed: what cannot be proven is refused; `ostler attach` always works";
+        DoctorFinding::note(format!("driving {agent}"), found, remedy)
+    };
+    newer.into_iter().map(finding).collect()
+}
+
+/// The numbers of a version, up to what is none.
+fn version_numbers(version: &str) -> Vec<u64> {
+    version.split('.').map_while(|part| part.parse().ok()).collect()
 }
 
 fn examine_directory(check: &str, path: &Path) -> DoctorFinding {

@@ -24,10 +24,10 @@ use crate::process_list::{OrphanProcess, find_wrappers};
 use crate::terminal::{HostedSession, TerminalHome};
 
 mod keys;
-mod targets;
+pub(crate) mod targets;
 
 use keys::{await_activity, clear_restored, press_keys};
-use targets::{choose_holders, find_agent_program, own_command};
+use targets::{choose_holders, find_agent_program, is_supervised, own_command};
 
 /// How long a turn has to end after the agent's interrupt keys.
 const INTERRUPT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -292,11 +292,7 @@ impl StopPlan {
         if own_look.is_some_and(|look| program.is_server(&look)) {
             return Err(DriveRefusal::Shared { command: self.own_command() });
         }
-        let is_supervisor = |pid: u32| {
-            let look = table.appearance(pid);
-            look.is_some_and(|look| program.is_program(&look) && !program.matches(&look))
-        };
-        if table.self_and_ancestors(pid).skip(1).any(|row| is_supervisor(row.pid)) {
+        if is_supervised(program, pid, table) {
             return Err(DriveRefusal::Supervised { command: self.own_command() });
         }
         Ok(())

@@ -34,13 +34,22 @@ pub struct ConversationEntry {
     /// The sub-agent that spoke.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subagent: Option<String>,
+    /// Of a tool's result: it failed, or was denied, where the agent says so.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub failed: bool,
 }
 
 impl ConversationEntry {
     /// An entry with nothing but a speaker and a text.
     pub fn new(at: Option<Time>, role: ConversationRole, text: impl Into<String>) -> Self {
         let text = strip_escape_sequences(text.into());
-        Self { at, role, tool: None, text, subagent: None }
+        Self { at, role, tool: None, text, subagent: None, failed: false }
+    }
+
+    /// Whether it is a prompt of the conversation itself that was recorded no earlier than that.
+    pub fn is_prompt_since(&self, earliest: Option<Time>) -> bool {
+        let early = self.at.zip(earliest).is_some_and(|(at, earliest)| at < earliest);
+        self.role == ConversationRole::User && self.subagent.is_none() && !early
     }
 
     /// A tool call.

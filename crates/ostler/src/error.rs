@@ -32,7 +32,7 @@ mod exit_codes;
 mod hints;
 
 use codes::{access_code, failure_code, gateway_code, helper_code, hooks_code, store_code};
-use driving::{launch_hint, launch_verb, not_delivered_hint, turn_hint, turn_message};
+use driving::{launch_hint, launch_message, not_delivered_hint, turn_hint, turn_message};
 pub(crate) use exit_codes::EXIT_TABLE;
 use hints::{access_hint, gateway_hint, hooks_hint, order_remedy, signal_hint, terminal_hint};
 
@@ -116,7 +116,7 @@ pub(crate) enum Error {
     #[error("{}", turn_message(.0))]
     TurnNotAnswered(Box<DeliveryRecord>, &'static str),
     /// An agent was started, and does not do what it should.
-    #[error("{} {}: {}", .0.agent, launch_verb(.0), .0.reason.as_deref().unwrap_or("it is not ready"))]
+    #[error("{}", launch_message(.0))]
     Launch(Box<LaunchResult>),
     /// The agent's program is not there.
     #[error("{0}")]

@@ -18,14 +18,18 @@ mod terminal {
     mod headless;
     mod holders;
     mod launch;
+    mod limits;
     mod mcp;
     mod mcp_prompts;
+    mod moved_on;
     mod prompt;
+    mod queue;
     mod resume;
     mod second_actors;
     mod settings;
     mod skills;
     mod stage;
+    mod starved;
     mod submit;
     mod terms;
     mod top;

@@ -29,6 +29,7 @@ pub(super) fn measure(ostler: &Path, directory: &Path, runs: usize) -> Result<Ve
     bounds.push(bench.measure_group()?);
     bounds.push(bench.measure_hosts()?);
     bounds.push(bench.measure_ledger(runs)?);
+    bounds.extend(super::control_asks::measure(ostler, &directory.join("control-asks"))?);
     bench.stop_all();
     Ok(bounds)
 }

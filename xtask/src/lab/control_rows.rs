@@ -354,11 +354,10 @@ fn unknown_row(run: &mut ControlRun<'_>) -> Result<(), String> {
     yes(process::of_home(&run.stage.home).len() <= before, "something was started")
 }
 
-/// Row 28: how a turn that fails is told.
+/// Row 28: how a turn that fails is told. Each in an agent of its own: what a failed turn said is sent again with the next.
 fn error_rows(run: &mut ControlRun<'_>) -> Result<(), String> {
-    let agent = run.launch(None, &[])?;
-    let name = agent.name.clone();
     for status in [400, 429] {
+        let name = run.launch(None, &[])?.name;
         let text = format!("lab-error-{status}: [[error:{status}]]");
         let answer = run.prompt(&name, &text, &["--now", "--wait", "idle", "--timeout", "20s"]);
         let end = answer.delivery()["turn"]["end"].as_str().unwrap_or("none").to_owned();
@@ -366,8 +365,8 @@ fn error_rows(run: &mut ControlRun<'_>) -> Result<(), String> {
             if status == 400 { "turn after 400" } else { "turn after 429" },
             format!("{} {end}", answer.code),
         );
+        run.stop(&name);
     }
-    run.stop(&name);
     Ok(())
 }
 

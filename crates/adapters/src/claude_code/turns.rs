@@ -1,17 +1,18 @@
 //! How a turn of Claude Code's ended.
 
 use model::control::delivery::{DeliveryTurn, TurnEnd};
-use model::conversation::ConversationRole;
+use model::time::Time;
 
 use super::converse_line;
 use crate::TranscriptSource;
 use crate::files::ReadError;
 use crate::skim::{self, JsonValue};
 
-/// The end of the first turn whose prompt is recorded after `from`.
+/// The end of the first turn whose prompt is recorded after `from`, and not before `prompt_at`.
 pub(super) fn read_turn_end(
     source: &TranscriptSource,
     from: u64,
+    prompt_at: Option<Time>,
 ) -> Result<Option<DeliveryTurn>, ReadError> {
     let (mut begun, mut end) = (false, None);
     source.each_line(from, |line| {
@@ -21,7 +22,7 @@ pub(super) fn read_turn_end(
         if begun {
             end = end_of_turn(line);
         } else {
-            converse_line(line, &mut |entry| begun |= entry.role == ConversationRole::User);
+            converse_line(line, &mut |entry| begun |= entry.is_prompt_since(prompt_at));
         }
     })?;
     Ok(end)

@@ -3,23 +3,28 @@
 use model::control::delivery::{DeliveryTurn, TurnEnd};
 use model::time::Time;
 
-use super::each_line;
+use super::{converse_line, each_line};
 use crate::TranscriptSource;
 use crate::files::ReadError;
 use crate::skim::{self, JsonValue};
 
-/// The end of the first turn whose prompt is recorded after `from`.
+/// The end of the first turn whose prompt is recorded after `from`, and not before `prompt_at`.
 pub(super) fn read_turn_end(
     source: &TranscriptSource,
     from: u64,
+    prompt_at: Option<Time>,
 ) -> Result<Option<DeliveryTurn>, ReadError> {
-    let mut reading = TurnReading::default();
+    let mut reading = TurnReading { prompt_at, ..TurnReading::default() };
     each_line(source, from, |line| reading.read_line(line))?;
     Ok(reading.end)
 }
 
 #[derive(Default)]
 struct TurnReading {
+    /// When the prompt was recorded, if that is known.
+    prompt_at: Option<Time>,
+    /// Whether its record was met.
+    begun: bool,
     resets_at: Option<Time>,
     failed: Option<TurnEnd>,
     end: Option<DeliveryTurn>,
@@ -29,6 +34,10 @@ impl TurnReading {
     fn read_line(&mut self, line: &[u8]) {
         if self.end.is_some() || skim::parse_object(line).is_err() {
             return;
+        }
+        if !self.begun {
+            let prompt_at = self.prompt_at;
+            converse_line(line, &mut |entry| self.begun |= entry.is_prompt_since(prompt_at));
         }
         let line = JsonValue::new(line);
         if !line.get("type").is_some_and(|kind| kind.is_string("event_msg")) {
@@ -46,6 +55,11 @@ impl TurnReading {
             // What a turn fails with is said before its end, and again with it.
             "error" => {
                 self.failed = Some(failure_of(event));
+                return;
+            }
+            // Of the turn before.
+            "task_complete" | "turn_complete" | "turn_aborted" if !self.begun => {
+                self.failed = None;
                 return;
             }
             "task_complete" | "turn_complete" => {
@@ -74,8 +88,10 @@ fn failure_of(error: JsonValue<'_>) -> TurnEnd {
 mod tests {
     use super::*;
 
+    const PROMPT: &str = r#"{"timestamp":"2026-11-18T10:00:05.000Z","type":"response_item","payload":{"type":"message","role":"user","content":[{"type":"input_text","text":"and then the tests"}]}}"#;
+
     fn end(lines: &[&str]) -> Option<(TurnEnd, Option<i64>)> {
-        let mut reading = TurnReading::default();
+        let mut reading = TurnReading { begun: true, ..TurnReading::default() };
         for line in lines {
             let line = format!(r#"{{"type":"event_msg","payload":{line}}}"#);
             reading.read_line(line.as_bytes());
@@ -96,5 +112,23 @@ mod tests {
         let aborted = r#"{"type":"turn_aborted","reason":"interrupted"}"#;
         assert_eq!(end(&[aborted]), Some((TurnEnd::Interrupted, None)));
         assert_eq!(end(&[r#"{"type":"task_started"}"#, count]), None);
+    }
+
+    #[test]
+    fn row_26_the_end_of_the_turn_before_is_not_that_of_a_queued_prompt() {
+        let at = |time: &str| Time::parse(time).unwrap();
+        let done = r#"{"type":"event_msg","payload":{"type":"task_complete"}}"#;
+        let aborted = r#"{"type":"event_msg","payload":{"type":"turn_aborted"}}"#;
+        let read = |prompt_at: Option<Time>, lines: &[&str]| {
+            let mut reading = TurnReading { prompt_at, ..TurnReading::default() };
+            lines.iter().for_each(|line| reading.read_line(line.as_bytes()));
+            reading.end.map(|turn| turn.end)
+        };
+        assert_eq!(read(None, &[done, PROMPT, aborted]), Some(TurnEnd::Interrupted));
+        assert_eq!(read(None, &[done, PROMPT]), None, "it goes on");
+        let own = Some(at("2026-11-18T10:00:05.000Z"));
+        assert_eq!(read(own, &[PROMPT, done]), Some(TurnEnd::Answered));
+        let later = Some(at("2026-11-18T10:00:06.000Z"));
+        assert_eq!(read(later, &[PROMPT, done]), None, "that was another prompt");
     }
 }

@@ -16,6 +16,7 @@ use model::wire::IncompleteSource;
 use store::state::{DeliveryQuery, StateError, StateStore};
 use sys::machine::Machine;
 
+use super::pasted::read_pasted;
 use super::running::read_turn;
 use crate::observe::{Observation, Observed};
 use crate::work::{WorkPatience, carry_out_within};
@@ -137,7 +138,7 @@ pub fn judge_delivery(
         && let Some(one) = one
         && let Some(source) = &one.source
     {
-        let ended = read_turn(&record.agent, source, record.noted_end);
+        let ended = read_turn(&record, source);
         let is_there = one.verdict.status.is_active();
         record.turn = ended.or(is_there.then_some(DeliveryTurn {
             end: TurnEnd::Open,
@@ -156,12 +157,17 @@ fn prove_late(record: &mut DeliveryRecord, one: &Observed) {
         if found.is_some() || entry.role != ConversationRole::User || entry.subagent.is_some() {
             return;
         }
+        let is_normalised = |text: &str| {
+            sys::hash::sha256(normalise_prompt(text).as_bytes()) == record.normalised_sha256
+        };
         if sys::hash::sha256(entry.text.as_bytes()) == record.sha256 {
             found = Some((PromptMatch::Exact, entry.at));
-        } else if sys::hash::sha256(normalise_prompt(&entry.text).as_bytes())
-            == record.normalised_sha256
-        {
+        } else if is_normalised(&entry.text) {
             found = Some((PromptMatch::Normalised, entry.at));
+        } else if read_pasted(&record.agent, source, &entry.text)
+            .is_some_and(|pasted| is_normalised(&pasted))
+        {
+            found = Some((PromptMatch::Indirect, entry.at));
         }
     };
     let read =

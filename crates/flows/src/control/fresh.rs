@@ -10,6 +10,7 @@ use std::time::Duration;
 use adapters::AgentControl;
 use adapters::control::IdRule;
 use model::control::obstacle::find_obstacle;
+use model::session::SessionKind;
 use sys::dropped::NoteDropped;
 
 use crate::observe::{Observation, Observed};
@@ -117,6 +118,29 @@ pub(super) fn begins_another(
     let written = one.session.last_activity_at();
     let is_older = written.is_some_and(|written| written < hosted.manifest.created_at);
     (!is_it && is_older).then_some(told)
+}
+
+/// The conversation that the agent of a terminal has by now which was started for this one: it went on to another, as by
+/// `/clear`, and leaves no word of that in its files.
+pub(super) fn moved_on_to(
+    observation: &Observation,
+    terminals: &TerminalHome,
+    one: &Observed,
+) -> Option<String> {
+    let own = &one.session.id;
+    let mut linked = observation.sessions.iter().filter_map(|terminal| {
+        let is_hosted = terminal.session.kind == SessionKind::Hosted;
+        let is_alive = is_hosted && terminal.verdict.liveness.is_alive();
+        let mut others = terminal.session.linked.iter().filter(|_| is_alive);
+        let other = others.find(|link| link.agent == one.session.agent && link.id != *own)?;
+        Some((terminal, other.id.clone()))
+    });
+    let was_for_it = |terminal: &Observed| {
+        let hosted = terminals.open_session(&terminal.session.id);
+        let names = |word: &String| word.rsplit('=').next() == Some(own.as_str());
+        hosted.is_ok_and(|hosted| hosted.manifest.command.iter().any(names))
+    };
+    linked.find(|(terminal, _)| was_for_it(terminal)).map(|(_, now)| now)
 }
 
 /// The agent in a terminal that has no conversation yet: its adapter's id, and where it works.

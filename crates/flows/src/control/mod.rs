@@ -9,6 +9,8 @@ mod headless;
 pub mod launch;
 mod launch_plan;
 mod launch_terms;
+pub mod limits;
+mod pasted;
 pub mod peek;
 pub mod prompt;
 mod queue;

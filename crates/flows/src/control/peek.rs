@@ -52,7 +52,12 @@ fn last_messages(one: &Observed, last: usize) -> Vec<ConversationEntry> {
     let Some(source) = &one.source else { return Vec::new() };
     let mut messages: std::collections::VecDeque<ConversationEntry> = Default::default();
     let mut say = |entry: ConversationEntry| {
-        let is_talk = !matches!(entry.role, ConversationRole::System | ConversationRole::Result);
+        // What a tool answered is long; that it was denied or failed is not.
+        let is_talk = match entry.role {
+            ConversationRole::System => false,
+            ConversationRole::Result => entry.failed,
+            _ => true,
+        };
         if is_talk && !entry.text.trim().is_empty() || entry.tool.is_some() {
             messages.push_back(entry);
             if messages.len() > last {

@@ -9,8 +9,10 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use adapters::{AgentControl, TranscriptSource};
-use model::control::delivery::{DeliveryChannel, DeliveryRecord, DeliverySign, DeliveryState};
-use model::control::holders::holders_of_session;
+use model::control::delivery::{
+    DeliveryChannel, DeliveryRecord, DeliverySign, DeliveryState, TurnEnd,
+};
+use model::control::holders::{HandOverWay, holders_of_session};
 use model::control::prompt::{PromptRoute, check_prompt_text};
 use model::control::refusal::DriveRefusal;
 use model::hosted::HostFault;
@@ -21,13 +23,13 @@ use model::status::Activity;
 
 use super::conversation::ConversationClue;
 use super::deliveries::{ControlLedger, judge_delivery};
-use super::fresh::{ToldConversation, begins_another, find_unattached, is_fresh};
+use super::fresh::{ToldConversation, begins_another, find_unattached, is_fresh, moved_on_to};
 use super::queue::put_in_queue;
 use super::running::{
     DeliveryFault, LookAtMachine, RunningDelivery, SubmitTerms, TurnWait, wait_for_change,
     watch_transcript,
 };
-use super::who::agents_within;
+use super::who::{agents_within, describe_holders};
 use crate::observe::{Observation, Observed};
 use crate::resume::resume_line;
 use crate::terminal::TerminalHome;
@@ -237,12 +239,7 @@ fn send_prompt(
     let terminal = match way {
         PromptWay::Terminal(terminal) => terminal,
         PromptWay::Queue(words) => {
-            put_in_queue(delivery, words, &request.path)?;
-            delivery.sign(DeliverySign::Enqueued);
-            if !delivery.await_proof(request.accept_timeout, observe, &mut || true) {
-                delivery.record.reason = Some("the agent has not taken it up yet".to_owned());
-            }
-            return Ok(());
+            return send_to_queue(home, words, delivery, request, observe);
         }
     };
     let session = home.open_session(terminal)?;
@@ -272,6 +269,36 @@ fn send_prompt(
             Ok(())
         }
     }
+}
+
+/// Hands it to the agent's own queue. A run that ends leaves there what it has not taken up.
+fn send_to_queue(
+    home: &TerminalHome,
+    words: &'static [&'static str],
+    delivery: &mut RunningDelivery,
+    request: &PromptRequest,
+    observe: &mut LookAtMachine<'_>,
+) -> Result<(), PromptError> {
+    let name = SessionName::new(&delivery.clue.agent, &delivery.record.session);
+    let mut goes_on = agent_watch(&home.machine, &name, observe);
+    put_in_queue(delivery, words, &request.path)?;
+    delivery.sign(DeliverySign::Enqueued);
+    let patience = match request.wait_idle {
+        true => request.idle_timeout,
+        false => request.accept_timeout,
+    };
+    if delivery.await_proof(patience, observe, &mut goes_on) {
+        return Ok(());
+    }
+    let reason = match goes_on() {
+        true => "the agent has not taken it up yet",
+        false => {
+            delivery.end_turn(TurnEnd::Interrupted);
+            "the agent ended before it took it up"
+        }
+    };
+    delivery.record.reason = Some(reason.to_owned());
+    Ok(())
 }
 
 /// The agent may have gone on to another conversation meanwhile: then the text counts if it is there.
@@ -393,7 +420,7 @@ fn check_agent(
         return Err(not_driven());
     }
     if !one.verdict.liveness.is_alive() {
-        return Err(refuse_dead(observation, one));
+        return Err(refuse_dead(observation, home, one));
     }
     let holders = holders_of_session(&one.session);
     let live: Vec<u32> = holders
@@ -478,7 +505,7 @@ fn beginning_agent(
 }
 
 /// A conversation without a process: its agent may have gone on to another one.
-fn refuse_dead(observation: &Observation, one: &Observed) -> DriveRefusal {
+fn refuse_dead(observation: &Observation, home: &TerminalHome, one: &Observed) -> DriveRefusal {
     let was_here = |claim: &&model::session::ProcessClaim| {
         claim.liveness == Liveness::Dead(Death::NotAttached)
     };
@@ -491,17 +518,20 @@ fn refuse_dead(observation: &Observation, one: &Observed) -> DriveRefusal {
                     && holder.process.pid.is_some_and(|pid| pids.contains(&pid))
             })
     };
-    if pids.is_empty() {
-        return DriveRefusal::NotAlive { why: one.verdict.liveness.reason_code().to_owned() };
-    }
-    let now = observation.sessions.iter().find(has_it).map(|other| other.session.id.clone());
-    match now {
+    let mut others = observation.sessions.iter();
+    let now = others.find(has_it).map(|other| other.session.id.clone());
+    match now.or_else(|| moved_on_to(observation, home, one)) {
         Some(id) => DriveRefusal::MovedOn { now: Some(id) },
         None => DriveRefusal::NotAlive { why: one.verdict.liveness.reason_code().to_owned() },
     }
 }
 
 fn refuse_unreachable(one: &Observed) -> DriveRefusal {
+    let view = describe_holders(one).hand_over;
+    if let (HandOverWay::SupervisorCommand, Some(command)) = (view.how, view.command) {
+        let how = format!("`{command}` has it let go; then `ostler resume {}`", one.session.id);
+        return DriveRefusal::NotReachable { how };
+    }
     let resume = resume_line(&one.session);
     let how = resume.map_or_else(
         || "start it in a terminal of ostler's: `ostler launch`".to_owned(),

@@ -25,6 +25,7 @@ use super::launch_plan::{ResumedConversation, plan_start};
 use super::launch_terms::{check_alone, hold_place};
 use super::prompt::find_named;
 use super::running::{wait_for_change, watch_transcript};
+use super::who::look_at_holders;
 use crate::observe::{Observation, Observed};
 use crate::stop::{SessionGlance, StopError, StopOptions, plan_stop};
 
@@ -57,7 +58,7 @@ pub fn resume_session(
     // Only now: the previous lock holder may have started it.
     let observation = (scene.observe)().map_err(LaunchError::Observe)?;
     let one = find_conversation(&observation, &request.target)?;
-    let holders = holders_of_session(&one.session);
+    let holders = look_at_holders(one);
     let cwd = choose_directory(request, one)?;
     let own = (!request.fork).then_some(&request.target);
     let _alone = hold_place(&request.start, &cwd, own, scene)?;
@@ -247,7 +248,7 @@ fn await_idle(
     loop {
         let seen = (scene.observe)().map_err(LaunchError::Observe)?;
         let now = find_conversation(&seen, &request.target)?;
-        let decided = decide_hand_over(&holders_of_session(&now.session), caller);
+        let decided = decide_hand_over(&look_at_holders(now), caller);
         let left = until.saturating_duration_since(Instant::now());
         if decided.0 != HandOverWay::Wait || left.is_zero() {
             return Ok(decided);

@@ -24,6 +24,7 @@ use sys::machine::Machine;
 use sys::watch::DirectoryWatch;
 
 use super::conversation::ConversationClue;
+use super::pasted::read_pasted;
 use crate::observe::Observation;
 use crate::terminal::HostedSession;
 use crate::terminal::submit::{settle_submission, submit_text};
@@ -268,7 +269,11 @@ impl RunningDelivery {
         let mut foreign = false;
         let mut say = |entry: ConversationEntry| {
             if entry.role == ConversationRole::User && entry.subagent.is_none() {
-                match match_prompt(&self.text, &entry.text) {
+                let matched = match_prompt(&self.text, &entry.text).or_else(|| {
+                    let pasted = read_pasted(&self.clue.agent, source, &entry.text)?;
+                    match_prompt(&self.text, &pasted).map(|_| PromptMatch::Indirect)
+                });
+                match matched {
                     Some(matched) => found = found.or(Some((matched, entry.at))),
                     None => foreign = true,
                 }
@@ -304,18 +309,13 @@ impl RunningDelivery {
         let until = Instant::now() + timeout;
         loop {
             let agent_is_there = goes_on();
-            let turn = self
-                .source
-                .as_deref()
-                .and_then(|source| read_turn(&self.clue.agent, source, self.record.noted_end));
+            let turn = self.source.as_deref().and_then(|source| read_turn(&self.record, source));
             if let Some(turn) = turn {
                 self.record.turn = Some(turn);
                 return TurnWait::Over;
             }
             if !agent_is_there {
-                let ended_at = Some(self.machine.read_clock());
-                let end = TurnEnd::Interrupted;
-                self.record.turn = Some(DeliveryTurn { end, resets_at: None, ended_at });
+                self.end_turn(TurnEnd::Interrupted);
                 return TurnWait::Over;
             }
             if self.is_asked(observe) {
@@ -329,6 +329,12 @@ impl RunningDelivery {
             }
             self.wait_for_change(left.min(Duration::from_secs(1)));
         }
+    }
+
+    /// Notes an end that no record tells.
+    pub(super) fn end_turn(&mut self, end: TurnEnd) {
+        let ended_at = Some(self.machine.read_clock());
+        self.record.turn = Some(DeliveryTurn { end, resets_at: None, ended_at });
     }
 
     /// Whether the agent waits for a person.
@@ -349,10 +355,16 @@ const fn open_turn() -> DeliveryTurn {
     DeliveryTurn { end: TurnEnd::Open, resets_at: None, ended_at: None }
 }
 
-/// How the first turn after a position ended; `None` while it goes on.
-pub(super) fn read_turn(agent: &str, source: &TranscriptSource, from: u64) -> Option<DeliveryTurn> {
-    let adapter = adapters::by_id(agent)?;
-    let told = adapter.read_turn_end(source, from).ok_or_note("the end of a turn")?;
+/// How the turn that a delivery began has ended; `None` while it goes on.
+pub(super) fn read_turn(
+    delivery: &DeliveryRecord,
+    source: &TranscriptSource,
+) -> Option<DeliveryTurn> {
+    let adapter = adapters::by_id(&delivery.agent)?;
+    let prompt_at = delivery.proof.as_ref().and_then(|proof| proof.at);
+    let told = adapter
+        .read_turn_end(source, delivery.noted_end, prompt_at)
+        .ok_or_note("the end of a turn")?;
     told.or_else(|| {
         // One that tells no more than that its last turn is closed.
         let digest = adapter

@@ -1,5 +1,6 @@
 //! Who holds a conversation, and how it could be handed over.
 
+use adapters::Adapter;
 use model::control::holders::{
     ConversationHolder, HandOverCaller, HandOverWay, HolderKind, decide_hand_over,
     holders_of_session,
@@ -9,10 +10,36 @@ use model::session::SessionKind;
 
 use crate::observe::{Observation, Observed};
 use crate::resume::resume_line;
+use crate::stop::targets::{is_supervised, own_command};
+
+/// The holders of a session by what it claims, and by what stands above their processes: one that a supervisor keeps
+/// alive comes back when it is ended, and its supervisor is nobody's to end.
+pub(crate) fn look_at_holders(one: &Observed) -> Vec<ConversationHolder> {
+    let mut holders = holders_of_session(&one.session);
+    let may_be_supervised = |holder: &ConversationHolder| {
+        holder.kind == HolderKind::Process && holder.liveness.is_alive()
+    };
+    let adapter = adapters::by_id(one.session.agent);
+    let has_supervisor = |adapter: &&dyn Adapter| {
+        adapter.control_table().is_some_and(|control| control.supervisor_command.is_some())
+    };
+    let Some(adapter) = adapter.filter(has_supervisor) else { return holders };
+    if !holders.iter().any(may_be_supervised) {
+        return holders;
+    }
+    let table = sys::proc::read_process_table();
+    let program = &adapter.agent_profile().program;
+    for holder in holders.iter_mut().filter(|holder| may_be_supervised(holder)) {
+        if holder.process.pid.is_some_and(|pid| is_supervised(program, pid, &table)) {
+            holder.kind = HolderKind::Supervised;
+        }
+    }
+    holders
+}
 
 /// Every holder of a session's conversation and the way to it.
 pub fn describe_holders(one: &Observed) -> ConversationHolders {
-    let holders = holders_of_session(&one.session);
+    let holders = look_at_holders(one);
     let caller = HandOverCaller { uid: sys::private::our_uid() };
     let (how, reason) = decide_hand_over(&holders, caller);
     ConversationHolders {
@@ -75,8 +102,7 @@ fn hand_over_command(
         HandOverWay::Resume => resume_line(&one.session),
         HandOverWay::SupervisorCommand => {
             let control = adapters::by_id(one.session.agent)?.control_table()?;
-            let shared = holders.iter().any(|holder| holder.kind == HolderKind::Shared);
-            control.supervisor_command.filter(|_| shared).map(str::to_owned)
+            control.supervisor_command.map(|_| own_command(Some(control), &one.session.id))
         }
         HandOverWay::StopAndResume | HandOverWay::Wait | HandOverWay::None => None,
     }

@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
-use model::control::fuse_wire::FuseView;
+use model::control::fuse_wire::{FuseView, ResumptionView};
 use model::control::fuses::{
     FuseAction, FuseClock, FuseDue, FuseRecord, FuseState, FuseTarget, FuseTiming,
 };
@@ -26,7 +26,7 @@ use sys::timer::WakeTimer;
 use crate::locks::sessions_in;
 use crate::observe::{Observation, Observed};
 use crate::writer::FuseOrder;
-pub use crate::writer::FuseSettlement;
+pub use crate::writer::{FuseSettlement, LimitedAgain};
 
 /// How long a carrier has to say that it began.
 const CARRIER_START_TIMEOUT: Duration = Duration::from_secs(30);
@@ -73,6 +73,10 @@ pub fn fuse_view(fuse: &FuseRecord, clock: &FuseClock) -> FuseView {
         argv: match &fuse.action {
             FuseAction::Exec { argv } => argv.clone(),
             _ => Vec::new(),
+        },
+        resume: match &fuse.action {
+            FuseAction::Resume(plan) => Some(ResumptionView::from(plan)),
+            _ => None,
         },
         due_at: (fuse.state == FuseState::Armed).then(|| fuse.due_at(clock)),
         idle_ms: match fuse.due {
@@ -151,6 +155,17 @@ fn settle(fuse: &mut FuseRecord, settlement: &FuseSettlement) {
         *last_sign_at = sign;
         fuse.carrier = None;
         fuse.fired_at = None;
+    }
+    if let (FuseAction::Resume(plan), Some(limited)) = (&mut fuse.action, settlement.limited) {
+        match plan.note_limited(limited.due_at, limited.noted_end) {
+            Some(why) => (fuse.state, fuse.outcome) = (FuseState::Failed, Some(why)),
+            None => {
+                fuse.state = FuseState::Armed;
+                fuse.due = FuseDue::At { at: limited.due_at };
+                fuse.carrier = None;
+                fuse.fired_at = None;
+            }
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use adapters::{Adapter, AgentControl};
 use model::control::refusal::DriveRefusal;
 use model::identity::Identity;
+use model::program::AgentProgram;
 use model::rules::judge::proven_owners;
 use model::session::{Certainty, ClaimBasis, Session};
 use sys::proc::ProcessTable;
@@ -18,10 +19,23 @@ pub(super) fn find_agent_program(
     driven.into_iter().find(is_it).copied()
 }
 
+/// Whether a process of an agent runs below one of the agent's that would start it again: a helper of the same program,
+/// such as the daemon behind `claude --bg`.
+pub(crate) fn is_supervised(program: &AgentProgram, pid: u32, table: &ProcessTable) -> bool {
+    let is_supervisor = |pid: u32| {
+        let look = table.appearance(pid);
+        look.is_some_and(|look| program.is_program(&look) && !program.matches(&look))
+    };
+    table.self_and_ancestors(pid).skip(1).any(|row| is_supervisor(row.pid))
+}
+
 /// The agent's own command that lets go of a conversation.
-pub(super) fn own_command(control: Option<&AgentControl>, id: &str) -> String {
+pub(crate) fn own_command(control: Option<&AgentControl>, id: &str) -> String {
     let own = control.and_then(|control| control.supervisor_command);
-    own.map_or_else(|| format!("ostler why {id}"), |command| format!("{command} {id}"))
+    own.map_or_else(
+        || format!("ostler why {id}"),
+        |command| command.replace("{short}", id.split('-').next().unwrap_or(id)),
+    )
 }
 
 /// The processes that hold the conversation for certain. One that is only concluded to is taken where it

@@ -73,5 +73,6 @@ fn make_entry(
     tool: Option<&str>,
     text: String,
 ) -> ConversationEntry {
-    ConversationEntry { role, at: Some(at), tool: tool.map(str::to_owned), text, subagent: None }
+    let tool = tool.map(str::to_owned);
+    ConversationEntry { role, at: Some(at), tool, text, subagent: None, failed: false }
 }

@@ -43,4 +43,17 @@ pub struct FuseSettlement {
     pub outcome: Option<String>,
     /// Of one that waits for silence and is armed again: the last sign of life.
     pub last_sign_at: Option<Time>,
+    /// Of a resumption that ran into a limit again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limited: Option<LimitedAgain>,
+}
+
+/// A usage limit that a resumed conversation ran into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LimitedAgain {
+    /// When it is to be tried again.
+    pub due_at: Time,
+    /// Where its transcript ends by now.
+    pub noted_end: u64,
 }

@@ -16,7 +16,7 @@ mod page_orders;
 mod place;
 
 pub use client::{AskLimits, DaemonCallError, ask, ask_badge, call_daemon, previous};
-pub use fuse_orders::{FuseOrder, FuseSettlement};
+pub use fuse_orders::{FuseOrder, FuseSettlement, LimitedAgain};
 pub use group_orders::GroupOrder;
 pub use orders::{
     GcConsent, GcInclude, GcRequest, LockRequest, PermitNote, RemovedTerminal, Transport, Work,

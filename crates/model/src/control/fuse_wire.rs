@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::fuses::{FuseState, LatePolicy};
+use super::fuses::{FuseState, LatePolicy, ResumeAtReset};
 use crate::time::Time;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -20,11 +20,14 @@ pub struct FuseView {
     /// The directory: the session's, or the one that it is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
-    /// `stop`, `event` or `exec`.
+    /// `stop`, `event`, `exec` or `resume`.
     pub action: String,
     /// The program that is run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub argv: Vec<String>,
+    /// How the conversation is to go on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resume: Option<ResumptionView>,
     /// When it comes due; of one that waits for silence, if there is no sign of life until then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub due_at: Option<Time>,
@@ -42,6 +45,27 @@ pub struct FuseView {
     /// What became of it, in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outcome: Option<String>,
+}
+
+/// A conversation that goes on once its usage limit is over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ResumptionView {
+    /// The file that holds the prompt.
+    pub file: String,
+    /// How often it was tried, and ran into the limit again.
+    pub tries: u32,
+    /// How often it is tried at most.
+    pub max: u32,
+    /// After which time it is not tried any more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<Time>,
+}
+
+impl From<&ResumeAtReset> for ResumptionView {
+    fn from(plan: &ResumeAtReset) -> Self {
+        Self { file: plan.file.clone(), tries: plan.tries, max: plan.max, until: plan.until }
+    }
 }
 
 /// The result of every `fuse` command.

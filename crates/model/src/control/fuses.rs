@@ -118,6 +118,49 @@ pub enum FuseAction {
         /// The program and its arguments.
         argv: Vec<String>,
     },
+    /// The conversation goes on, once its usage limit is over.
+    Resume(ResumeAtReset),
+}
+
+/// How a conversation that ran into a usage limit goes on. The text is its user's own: none is made up.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ResumeAtReset {
+    /// The file that holds the prompt.
+    pub file: String,
+    /// SHA-256 of the prompt when the fuse was set: another one was not meant.
+    pub sha256: String,
+    /// Where the transcript ended then. A prompt behind that is somebody else's, and takes the fuse back.
+    pub noted_end: u64,
+    /// How often it is tried at most.
+    pub max: u32,
+    /// How often it was.
+    #[serde(default)]
+    pub tries: u32,
+    /// After which time it is not tried any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Time>,
+}
+
+/// How long after a limit's reset a conversation goes on, beside some seconds by chance: the clocks of both sides differ.
+const AFTER_RESET: Duration = Duration::from_secs(60);
+
+impl ResumeAtReset {
+    /// When it goes on whose limit is over at that time: not before now.
+    pub fn due_at(resets_at: Time, chance: Duration, now: Time) -> Time {
+        resets_at.plus(AFTER_RESET).plus(chance).max(now)
+    }
+
+    /// Notes that it was tried, and ran into a limit again. Says why it is not tried any more, if it is not.
+    pub fn note_limited(&mut self, due_at: Time, noted_end: u64) -> Option<String> {
+        self.tries += 1;
+        self.noted_end = noted_end;
+        if self.tries >= self.max {
+            return Some(format!("limited again, after {} of {} tries", self.tries, self.max));
+        }
+        let over = self.until.filter(|until| *until < due_at);
+        over.map(|_| "limited again, for longer than it was to be tried".to_owned())
+    }
 }
 
 impl FuseAction {
@@ -127,6 +170,7 @@ impl FuseAction {
             Self::Stop => "stop",
             Self::Event => "event",
             Self::Exec { .. } => "exec",
+            Self::Resume(_) => "resume",
         }
     }
 
@@ -135,7 +179,7 @@ impl FuseAction {
     pub const fn usual_late_policy(&self) -> LatePolicy {
         match self {
             Self::Stop | Self::Event => LatePolicy::Fire,
-            Self::Exec { .. } => LatePolicy::Skip,
+            Self::Exec { .. } | Self::Resume(_) => LatePolicy::Skip,
         }
     }
 }
@@ -339,6 +383,28 @@ mod tests {
         let three_days = 3 * 86_400_000;
         let fires = fuse(FuseDue::At { at: due }, LatePolicy::Fire);
         assert_eq!(fires.judge_timing(&clock(1_060_000 + three_days, 0)), FuseTiming::Due);
+    }
+
+    #[test]
+    fn row_81_a_reset_in_the_past_is_now_and_a_limit_again_ends_with_its_tries_or_its_time() {
+        let (now, chance) = (Time::from_millis(1_000_000), Duration::from_secs(7));
+        let past = ResumeAtReset::due_at(Time::from_millis(5), chance, now);
+        assert_eq!(past, now);
+        let later = ResumeAtReset::due_at(now, chance, now);
+        assert_eq!(later, now.plus(Duration::from_secs(67)));
+        let mut plan = ResumeAtReset {
+            file: "/p/go-on".into(),
+            sha256: String::new(),
+            noted_end: 10,
+            max: 2,
+            tries: 0,
+            until: Some(later),
+        };
+        assert_eq!(plan.note_limited(later, 20), None);
+        assert_eq!((plan.tries, plan.noted_end), (1, 20));
+        assert!(plan.note_limited(later, 30).unwrap().contains("2 of 2"));
+        plan.max = 9;
+        assert!(plan.note_limited(later.plus(chance), 40).unwrap().contains("longer"));
     }
 
     #[test]

@@ -278,6 +278,20 @@ pub struct StopResult {
     /// Whether nothing was signalled: this is what would be.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
+    /// What could not be noted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub incomplete: Vec<IncompleteSource>,
+}
+
+/// The result of `prompt`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PromptResult {
+    #[serde(flatten)]
+    pub delivery: DeliveryRecord,
+    /// What could not be noted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub incomplete: Vec<IncompleteSource>,
 }
 
 /// One holder of a conversation.

@@ -109,6 +109,7 @@ impl DoctorArgs {
         findings.extend(flows::doctor::examine_home(machine, &config));
         if let Ok(observation) = context.observe_now(ObserveScope::Active, &[]) {
             findings.extend(flows::doctor::examine_sources(&observation));
+            findings.extend(flows::doctor::examine_versions(&observation));
         }
         let fixed = self.fix.then(|| flows::doctor::fix_problem_logs(machine)).transpose()?;
         let mut result = DoctorResult {

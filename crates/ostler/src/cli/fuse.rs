@@ -10,7 +10,7 @@ use flows::caller::find_calling_party;
 use flows::fuses::{
     self, FuseSettlement, TargetFinding, due_after, fuse_view, judge_target, read_fuse_clock,
 };
-use flows::observe::{ObserveScope, Observed};
+use flows::observe::{Observation, ObserveScope, Observed};
 use flows::stop::{StopError, StopOptions, plan_stop};
 use flows::work::{OrderError, carry_out_work};
 use flows::writer::{FuseOrder, Work, WorkDone};
@@ -23,6 +23,7 @@ use sys::bounded_run::{RunLimits, run_bounded};
 use sys::dropped::NoteDropped;
 
 use crate::cli::daemon::daemon_status;
+use crate::cli::fuse_resume::{self, ResumptionArgs};
 use crate::cli::stop::glance_at;
 use crate::cli::{CliContext, complete};
 use crate::env;
@@ -140,7 +141,7 @@ enum FuseCommand {
 
 /// Set a fuse.
 #[derive(Debug, Args)]
-#[command(group = ArgGroup::new("due").required(true).args(["after", "at", "idle"]))]
+#[command(group = ArgGroup::new("due").required(true).args(["after", "at", "idle", "at_reset"]))]
 #[command(group = ArgGroup::new("target").required(true).args(["session", "dir"]))]
 struct FuseSetArgs {
     /// The session: an id, an unambiguous prefix, a name or `.`.
@@ -158,12 +159,17 @@ struct FuseSetArgs {
     /// After so long without a sign of life.
     #[arg(long, value_name = "TIME", value_parser = duration::from_argument)]
     idle: Option<Duration>,
+    /// When the usage limit is over that ended its last turn, by the agent's own record; with `--do resume`.
+    #[arg(long)]
+    at_reset: bool,
     /// What is done then.
     #[arg(long = "do", value_enum, value_name = "ACTION")]
     action: ActionWord,
-    /// What is done if its time is missed: fire (usual for stop and event) or skip (usual for exec).
+    /// What is done if its time is missed: fire (usual for stop and event) or skip (usual for exec and resume).
     #[arg(long, value_enum, value_name = "POLICY")]
     late: Option<LateWord>,
+    #[command(flatten)]
+    resume: ResumptionArgs,
     /// The program for `--do exec` and its arguments, after `--`. No shell reads them.
     #[arg(last = true, value_name = "ARGV")]
     argv: Vec<String>,
@@ -177,6 +183,9 @@ enum ActionWord {
     Event,
     /// Run a program: two minutes, in the target's directory, without variables that look secret.
     Exec,
+    /// Go on with a conversation that a usage limit ended, with the prompt of `--file`. A prompt of anybody's takes it back,
+    /// and a conversation that somebody has open is left alone.
+    Resume,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -185,7 +194,7 @@ enum LateWord {
     Skip,
 }
 
-fn parse_time(text: &str) -> Result<Time, String> {
+pub(super) fn parse_time(text: &str) -> Result<Time, String> {
     Time::parse(text).ok_or_else(|| "not an RFC 3339 time".to_owned())
 }
 
@@ -219,9 +228,15 @@ impl FuseArgs {
 
 impl FuseSetArgs {
     fn make_fuse(&self, context: &CliContext, clock: &FuseClock) -> Result<FuseRecord, Error> {
-        let action = self.make_action()?;
-        let (target, last_sign_at) = self.find_target(context)?;
-        let due = match (self.after, self.at, self.idle) {
+        self.check_action()?;
+        let observation = context.observe_now(ObserveScope::All, &[])?;
+        let one = self.find_session(context, &observation)?;
+        let (target, last_sign_at) = self.find_target(one)?;
+        let (action, due_at) = self.make_action(one, clock)?;
+        // One whose time is over already goes on at once.
+        let is_resume = self.action == ActionWord::Resume;
+        let at = self.at.or(due_at).map(|at| if is_resume { at.max(clock.wall) } else { at });
+        let due = match (self.after, at, self.idle) {
             (Some(span), _, _) => due_after(span, clock),
             (_, Some(at), _) => FuseDue::At { at },
             (_, _, span) => FuseDue::Idle {
@@ -249,40 +264,84 @@ impl FuseSetArgs {
         })
     }
 
-    fn make_action(&self) -> Result<FuseAction, Error> {
-        let wrong = |message: &str| {
-            Err(Error::usage_error(message, "`--do exec -- program argument …` runs a program"))
-        };
+    /// What can be told to be wrong before anything is looked at.
+    fn check_action(&self) -> Result<(), Error> {
+        let wrong = |message: &str, hint: &str| Err(Error::usage_error(message, hint));
+        let exec = "`--do exec -- program argument …` runs a program";
+        let resume = "`ostler fuse set SESSION --at-reset --do resume --file TEXT`";
+        let is_resume = self.action == ActionWord::Resume;
         match (self.action, self.argv.is_empty()) {
-            (ActionWord::Exec, true) => wrong("`--do exec` needs a program"),
-            (ActionWord::Exec, false) => Ok(FuseAction::Exec { argv: self.argv.clone() }),
-            (_, false) => wrong("a program is only run by `--do exec`"),
-            (ActionWord::Stop, true) => Ok(FuseAction::Stop),
-            (ActionWord::Event, true) => Ok(FuseAction::Event),
+            (ActionWord::Exec, true) => wrong("`--do exec` needs a program", exec),
+            (ActionWord::Exec, false) => Ok(()),
+            (_, false) => wrong("a program is only run by `--do exec`", exec),
+            _ if is_resume && self.session.is_none() => {
+                wrong("only a session goes on, not whatever works in a directory", resume)
+            }
+            _ if is_resume && !self.at_reset && self.at.is_none() => {
+                wrong("`--do resume` goes with `--at-reset`, or with `--at`", resume)
+            }
+            _ if !is_resume && (self.at_reset || self.resume.is_given()) => {
+                wrong("`--at-reset`, `--file`, `--max` and `--until` go with `--do resume`", resume)
+            }
+            _ if is_resume && self.resume.file.is_none() => {
+                wrong("`--do resume` needs the prompt it goes on with: `--file`", resume)
+            }
+            _ => Ok(()),
         }
     }
 
-    /// The target, and the last sign of life that is known of it.
-    fn find_target(&self, context: &CliContext) -> Result<(FuseTarget, Option<Time>), Error> {
-        if let Some(dir) = &self.dir {
-            let real = std::fs::canonicalize(dir).map_err(|error| Error::Read {
-                path: dir.display().to_string(),
-                reason: error.to_string(),
-            })?;
-            let path = real.to_string_lossy().into_owned();
-            return Ok((FuseTarget::Directory { path }, None));
+    /// What is done, and when if the session's own record says so.
+    fn make_action(
+        &self,
+        one: Option<&Observed>,
+        clock: &FuseClock,
+    ) -> Result<(FuseAction, Option<Time>), Error> {
+        match (self.action, one) {
+            (ActionWord::Stop, _) => Ok((FuseAction::Stop, None)),
+            (ActionWord::Event, _) => Ok((FuseAction::Event, None)),
+            (ActionWord::Exec, _) => Ok((FuseAction::Exec { argv: self.argv.clone() }, None)),
+            (ActionWord::Resume, Some(one)) => {
+                let (plan, due_at) = self.resume.make_plan(one, self.at_reset, clock)?;
+                Ok((FuseAction::Resume(plan), due_at))
+            }
+            (ActionWord::Resume, None) => Err(error::unexpected_answer()),
         }
-        let text = self.session.as_deref().unwrap_or_default();
+    }
+
+    fn find_session<'a>(
+        &self,
+        context: &CliContext,
+        observation: &'a Observation,
+    ) -> Result<Option<&'a Observed>, Error> {
+        let Some(text) = self.session.as_deref() else { return Ok(None) };
         if text == "-" {
             return Err(Error::usage_error(
                 "`-` may mean another session by the time it is due",
                 "name the session by its id",
             ));
         }
-        let observation = context.observe_now(ObserveScope::All, &[])?;
         let here = context.current_dir();
-        let one = flows::address::resolve_session(&observation, text, &here)?;
-        Ok((fuses::target_session(one), one.session.last_activity_at()))
+        let one = flows::address::resolve_session(observation, text, &here)?;
+        if self.action != ActionWord::Resume {
+            return Ok(Some(one));
+        }
+        // A conversation goes on, not the terminal it was in.
+        let within = flows::control::who::agents_within(observation, one);
+        Ok(Some(within.first().copied().unwrap_or(one)))
+    }
+
+    /// The target, and the last sign of life that is known of it.
+    fn find_target(&self, one: Option<&Observed>) -> Result<(FuseTarget, Option<Time>), Error> {
+        if let Some(one) = one {
+            return Ok((fuses::target_session(one), one.session.last_activity_at()));
+        }
+        let dir = self.dir.clone().unwrap_or_default();
+        let real = std::fs::canonicalize(&dir).map_err(|error| Error::Read {
+            path: dir.display().to_string(),
+            reason: error.to_string(),
+        })?;
+        let path = real.to_string_lossy().into_owned();
+        Ok((FuseTarget::Directory { path }, None))
     }
 }
 
@@ -344,6 +403,9 @@ fn fuse_line(clock: &FuseClock, fuse: &FuseView) -> String {
             None => format!("  in {left}"),
         });
     }
+    if let Some(resume) = &fuse.resume {
+        line.push_str(&format!("  with {}", text::home_as_tilde(&resume.file)));
+    }
     if !fuse.argv.is_empty() {
         line.push_str(&format!("  {}", fuse.argv.join(" ")));
     }
@@ -383,12 +445,15 @@ fn settle_fuse(context: &CliContext, id: &str, settlement: FuseSettlement) -> Re
     order_fuses(context, order).map(drop)
 }
 
-fn settle_as(state: FuseState, outcome: impl Into<String>) -> FuseSettlement {
-    FuseSettlement { state, outcome: Some(outcome.into()), last_sign_at: None }
+pub(super) fn settle_as(state: FuseState, outcome: impl Into<String>) -> FuseSettlement {
+    FuseSettlement { state, outcome: Some(outcome.into()), last_sign_at: None, limited: None }
 }
 
 fn act_on_target(context: &CliContext, fuse: &FuseRecord) -> Result<FuseSettlement, Error> {
     let observation = context.next_turn().observe_now(ObserveScope::All, &[])?;
+    if let FuseAction::Resume(plan) = &fuse.action {
+        return fuse_resume::carry_out_resumption(context, &observation, fuse, plan);
+    }
     let targets = match judge_target(&observation, fuse) {
         TargetFinding::There(targets) => targets,
         TargetFinding::Moot(why) => return Ok(settle_as(FuseState::Moot, why)),
@@ -401,13 +466,15 @@ fn act_on_target(context: &CliContext, fuse: &FuseRecord) -> Result<FuseSettleme
     match &fuse.action {
         FuseAction::Event => Ok(settle_as(FuseState::Fired, "told")),
         FuseAction::Exec { argv } => Ok(run_program(context, fuse, argv)?),
-        FuseAction::Stop => Ok(stop_targets(context, &observation, &targets)?),
+        FuseAction::Stop | FuseAction::Resume(_) => {
+            Ok(stop_targets(context, &observation, &targets)?)
+        }
     }
 }
 
 fn stop_targets(
     context: &CliContext,
-    observation: &flows::observe::Observation,
+    observation: &Observation,
     targets: &[&Observed],
 ) -> Result<FuseSettlement, Error> {
     let terminals = context.terminals_home()?;

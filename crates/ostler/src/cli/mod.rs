@@ -40,6 +40,7 @@ mod events;
 mod finalize;
 mod fleet;
 mod fuse;
+mod fuse_resume;
 mod gc;
 mod gc_fleet;
 mod groups;

@@ -77,6 +77,7 @@ fn render_peek(result: &PeekResult) -> String {
         let who = match message.role {
             ConversationRole::User => "you",
             ConversationRole::Tool => "tool",
+            ConversationRole::Result => "error",
             _ => "agent",
         };
         let said = match &message.tool {

@@ -12,6 +12,7 @@ use flows::control::prompt::{PromptRequest, deliver_prompt};
 use flows::observe::ObserveScope;
 use flows::terminal::source;
 use model::control::delivery::{DeliveryRecord, delivery_failure};
+use model::control::wire::PromptResult;
 use model::time::parse_duration;
 
 use crate::cli::{CliContext, complete, ls};
@@ -23,7 +24,7 @@ declare_commands![CommandEntry {
     place: HelpPlace(Drive, 2),
     // The agent writes down what it is told.
     effect: WritesFiles,
-    answers: &[answer::<model::control::delivery::DeliveryRecord>()],
+    answers: &[answer::<::model::control::wire::PromptResult>()],
     examples: &[
         example("prompt build 'run the tests'", "Returns when the agent's own record holds it.")
             .on(Driven),
@@ -136,12 +137,13 @@ impl PromptArgs {
             Some(_) => return Err(Error::NotDelivered(Box::new(delivery))),
             None => {}
         }
+        let code = error::exit_code_for(&ledger.incomplete);
         if context.json {
-            context.print_json(&delivery)?;
+            context.print_json(PromptResult { delivery, incomplete: ledger.incomplete })?;
         } else {
             output::print_text(&render_receipt(&delivery))?;
         }
-        Ok(error::exit_code_for(&ledger.incomplete))
+        Ok(code)
     }
 }
 

@@ -115,7 +115,8 @@ impl StopArgs {
             plans.push(plan_stop(&observation, one, &terminals, &its_own)?);
             names.push(name);
         }
-        let mut result = StopResult { stopped: Vec::new(), dry_run: self.dry_run };
+        let mut result =
+            StopResult { stopped: Vec::new(), dry_run: self.dry_run, incomplete: Vec::new() };
         let options = StopOptions { grace: self.grace, now: self.now, turn_only: self.turn };
         let mut ledger = ControlLedger::new(context.machine()?);
         for (plan, name) in plans.into_iter().zip(&names) {
@@ -136,12 +137,13 @@ impl StopArgs {
             ledger.keep_event(ControlEvent::Stopped, name, detail);
             result.stopped.push(stopped);
         }
+        result.incomplete = ledger.incomplete;
         if context.json {
             context.print_json(&result)?;
         } else {
             output::print_text(&render_stopped(&result))?;
         }
-        ls::report_incomplete(&ledger.incomplete);
+        ls::report_incomplete(&result.incomplete);
         Ok(exit_code_of_stop(&result))
     }
 }
@@ -228,7 +230,7 @@ fn exit_code_of_stop(result: &StopResult) -> ExitCode {
     }
     match result.stopped.iter().any(|one| one.respawned) {
         true => error::exit_code_of("INCOMPLETE"),
-        false => ExitCode::SUCCESS,
+        false => error::exit_code_for(&result.incomplete),
     }
 }
 

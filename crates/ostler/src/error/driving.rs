@@ -80,7 +80,20 @@ pub(super) fn turn_message(delivery: &DeliveryRecord) -> String {
         TurnEnd::Interrupted => "was interrupted",
         TurnEnd::Limited => "was ended by a usage limit",
     });
-    format!("the prompt was accepted, and its turn {end}")
+    let taken = if delivery.state == DeliveryState::Queued { "queued" } else { "accepted" };
+    format!("the prompt was {taken}, and its turn {end}")
+}
+
+/// What became of a start.
+pub(super) fn launch_message(result: &LaunchResult) -> String {
+    let is_accepted = result.state == LaunchState::Accepted;
+    match result.delivery.as_ref().filter(|told| is_accepted && told.turn.is_some()) {
+        Some(delivery) => format!("{} was started; {}", result.agent, turn_message(delivery)),
+        None => {
+            let reason = result.reason.as_deref().unwrap_or("it is not ready");
+            format!("{} {}: {reason}", result.agent, launch_verb(result))
+        }
+    }
 }
 
 pub(super) const fn turn_hint(code: &str) -> &'static str {
@@ -91,7 +104,7 @@ pub(super) const fn turn_hint(code: &str) -> &'static str {
     }
 }
 
-pub(super) fn launch_verb(result: &LaunchResult) -> &'static str {
+fn launch_verb(result: &LaunchResult) -> &'static str {
     match result.state {
         LaunchState::Blocked => "was started, and waits for a person",
         LaunchState::Failed => "did not start",

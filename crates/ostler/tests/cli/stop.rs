@@ -160,6 +160,91 @@ fn row_56_an_agent_does_not_stop_itself() {
     assert!(runs(agent.pid()));
 }
 
+/// What Claude Code would write of a process that another one started.
+fn register_pid(home: &TempHome, pid: u32, id: &str, repo: &Path, status: &str) {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let start = stat[stat.rfind(')').unwrap() + 2..].split(' ').nth(19).unwrap();
+    let record = serde_json::json!({"pid": pid, "sessionId": id, "cwd": repo, "procStart": start,
+        "version": "2.1.325", "kind": "bg", "status": status});
+    home.write(format!(".claude/sessions/{pid}.json"), record.to_string());
+}
+
+/// Ends a process group with the value.
+struct Group(Child);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let group = format!("-{}", self.0.id());
+        let _ = Command::new("kill").args(["-KILL", "--", &group]).status();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn row_59_a_supervised_agent_is_not_signalled_and_its_supervisors_command_is_named() {
+    let (home, repo) = lab();
+    fs::create_dir_all(home.join("bin")).unwrap();
+    fs::copy("/bin/bash", home.join("bin/claude")).unwrap();
+    claude_session(&home, ID, repo.to_str().unwrap(), "hello");
+    // The helper that runs background sessions: a program of the agent's that is none itself.
+    fs::write(repo.join("daemon"), "\"$BASH\" -c 'sleep 1000; :' & echo $! > worker; wait")
+        .unwrap();
+    let supervisor = FakeAgent::with(&home, "claude", &repo, |command| {
+        command.env("PATH", "/usr/bin:/bin").arg("daemon")
+    });
+    let worker = written_pid(&repo.join("worker"));
+    wait_until("it is the agent's program", || {
+        fs::read_link(format!("/proc/{worker}/exe")).is_ok_and(|exe| exe.ends_with("claude"))
+    });
+    register_pid(&home, worker, ID, &repo, "idle");
+    for line in [format!("stop {ID} --json"), format!("resume {ID} --take-over --json")] {
+        let refused = run(&home, &line).exits(13).envelope();
+        assert_eq!(refused["error"]["details"]["reason"], "supervised", "{line}: {refused:#}");
+        let hint = refused["error"]["hint"].as_str().unwrap();
+        assert!(hint.contains("`claude stop 11111111`"), "{refused:#}");
+    }
+    let who = run(&home, &format!("who {ID} --json")).exits(0).result();
+    let one = &who["conversations"][0];
+    assert_eq!(one["holders"][0]["kind"], "supervised", "{who:#}");
+    assert_eq!(one["handOver"]["how"], "supervisor-command", "{who:#}");
+    assert_eq!(one["handOver"]["command"], "claude stop 11111111", "{who:#}");
+    let prompt = run(&home, &format!("prompt {ID} hello --json")).exits(13).envelope();
+    assert!(prompt["error"]["hint"].as_str().unwrap().contains("claude stop"), "{prompt:#}");
+    assert!(runs(worker) && runs(supervisor.pid()), "nobody was signalled");
+    let _ = Command::new("kill").args(["-KILL", &worker.to_string()]).status();
+}
+
+#[test]
+fn row_59_one_that_comes_back_is_said_and_not_chased() {
+    let (home, repo) = lab();
+    fs::create_dir_all(home.join("bin")).unwrap();
+    fs::copy("/bin/bash", home.join("bin/claude")).unwrap();
+    claude_session(&home, ID, repo.to_str().unwrap(), "hello");
+    // It registers itself, as the agent does, each time that it is started.
+    let record = format!(
+        r#"{{"pid":%d,"sessionId":"{ID}","cwd":"%s","procStart":"%s","kind":"interactive","status":"idle"}}"#
+    );
+    home.write(
+        "worker.sh",
+        format!(
+            "f=$HOME/.claude/sessions/$$.json; mkdir -p \"${{f%/*}}\"; \
+             printf '{record}' $$ \"$PWD\" \"$(cut -d' ' -f22 /proc/$$/stat)\" > \"$f.new\"; \
+             mv \"$f.new\" \"$f\"; echo $$ > worker; sleep 1000; :"
+        ),
+    );
+    let mut command = Command::new("/bin/bash");
+    command.args(["-c", "while :; do \"$HOME\"/bin/claude \"$HOME\"/worker.sh; done"]);
+    command.env_clear().env("HOME", home.path()).env("PATH", "/usr/bin:/bin");
+    std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    let _respawner = Group(command.current_dir(&repo).spawn().unwrap());
+    let first = written_pid(&repo.join("worker"));
+    let result = run(&home, &format!("stop {ID} --json")).exits(12).result();
+    assert_eq!(ending_of(&result, first), "term", "{result:#}");
+    assert_eq!(result["stopped"][0]["respawned"], true, "{result:#}");
+    let second = written_pid(&repo.join("worker"));
+    assert!(second != first && runs(second), "it was not chased");
+}
+
 /// A stop that has made its plan and signalled nothing yet.
 fn stop_until_planned(home: &TempHome, pauses: &Pauses) -> Child {
     pauses.arm("stop-planned");

@@ -387,3 +387,62 @@ fn row_75_no_agent_is_started_in_a_locked_directory_or_below_it() {
     stage.ok(&["unlock", moved.to_str().unwrap(), "--by", "ada"]);
     create(&stage, &["--agent", "claude-code", "--cwd", moved.to_str().unwrap()]);
 }
+
+/// When the agent ended its last turn, by its own clock, in seconds.
+fn ended_at(claude: &super::launch::InstalledClaude) -> Option<f64> {
+    let text = std::fs::read_to_string(claude.stage.home.join("record")).unwrap();
+    let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    lines.filter(|line| line.get("ended").is_some()).last()?["at"].as_f64()
+}
+
+#[test]
+fn row_30_without_any_hook_a_wait_ends_with_the_record_and_says_what_ls_says() {
+    let claude = super::launch::InstalledClaude::new(&["turn=1.5"]);
+    let (code, answer) = claude.run(&["launch", "claude", "begin"]);
+    assert_eq!(code, 0, "{answer}");
+    let id = answer["result"]["session"]["id"].as_str().unwrap().to_owned();
+    // A machine that is busy with other tests gets more than one chance.
+    let late = |_| {
+        let (code, waited) =
+            claude.run(&["wait", &id, "--for-agent", "idle", "--timeout", "20000"]);
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+        assert_eq!((code, &waited["result"]["agent"]["activity"]), (0, &"idle".into()), "{waited}");
+        let (_, shown) = claude.run(&["ls"]);
+        assert!(shown.to_string().contains("\"activity\":\"idle\""), "{shown}");
+        let late = now.as_secs_f64() - ended_at(&claude).unwrap();
+        let (code, answer) = claude.run(&["prompt", &id, "and again"]);
+        assert_eq!(code, 0, "{answer}");
+        late
+    };
+    let spans: Vec<f64> = (0..6).map(late).collect();
+    assert!(spans.iter().any(|late| *late < 0.2), "{spans:?}");
+}
+
+#[test]
+fn row_92_an_agent_that_is_newer_than_its_table_is_driven_and_named_by_doctor() {
+    let claude = super::launch::InstalledClaude::new(&["version=3.0.1"]);
+    let (code, answer) = claude.run(&["launch", "claude", "begin"]);
+    assert_eq!(code, 0, "what its record proves holds for any version: {answer}");
+    let (code, answer) = claude.run(&["doctor", "--no-sweep"]);
+    assert_eq!(code, 0, "{answer}");
+    let findings = answer["result"]["findings"].as_array().unwrap();
+    let named = findings.iter().find(|one| one["check"] == "driving claude-code");
+    let named = named.unwrap_or_else(|| panic!("{answer}"));
+    assert!(named["found"].as_str().unwrap().contains("3.0.1 runs here"), "{named}");
+    let known = super::launch::InstalledClaude::new(&[]);
+    assert_eq!(known.run(&["launch", "claude"]).0, 0);
+    let (_, answer) = known.run(&["doctor", "--no-sweep"]);
+    assert!(!answer.to_string().contains("driving claude-code"), "{answer}");
+}
+
+#[test]
+fn row_95_a_program_that_speaks_the_kitty_protocol_gets_ctrl_c_in_it() {
+    let stage = Stage::new(Name::Ostler);
+    let script =
+        "stty raw -echo; printf '\\033[>1u'; echo asked; head -c 7 | od -An -tx1; sleep 60";
+    let terminal = stage.script(script);
+    stage.ok(&["wait", &terminal, "--text", "asked", "--timeout", "20000"]);
+    stage.ok(&["send-keys", &terminal, "Ctrl+C"]);
+    let told = "1b 5b 39 39 3b 35 75";
+    stage.ok(&["wait", &terminal, "--text", told, "--timeout", "20000"]);
+}

@@ -185,6 +185,7 @@ fn row_93_a_prompt_works_beside_a_store_that_cannot_be_written() {
         .unwrap();
     let (code, answer) = claude.run(&["prompt", &id, TEXT]);
     assert_eq!((code, &answer["result"]["state"]), (12, &"accepted".into()), "{answer}");
+    assert_eq!(answer["result"]["incomplete"][0]["source"], "store", "{answer}");
     let (code, answer) = claude.run(&["prompt", &id, "with a key", "--key", "k"]);
     assert_eq!(
         (code, &answer["error"]["details"]["reason"]),
@@ -192,7 +193,14 @@ fn row_93_a_prompt_works_beside_a_store_that_cannot_be_written() {
         "{answer}"
     );
     assert_eq!(claude.noted("prompt"), [TEXT]);
-    assert_eq!(claude.run(&["stop", &id]).0, 0);
+    let (code, answer) = claude.run(&["stop", &id]);
+    assert_eq!((code, &answer["result"]["stopped"][0]["left"]), (12, &serde_json::json!([])));
+    assert_eq!(answer["result"]["incomplete"][0]["source"], "store", "{answer}");
+    for words in [&["resume", &id][..], &["launch", "claude"]] {
+        let (code, answer) = claude.run(words);
+        assert_eq!((code, &answer["result"]["state"]), (12, &"ready".into()), "{answer}");
+        assert_eq!(answer["result"]["incomplete"][0]["source"], "store", "{answer}");
+    }
 }
 
 #[test]

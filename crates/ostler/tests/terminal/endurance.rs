@@ -109,3 +109,38 @@ fn many_sessions_at_once_rest_and_all_end() {
     let sockets = tree(&stage.home.join("run")).into_iter().filter(|path| !path.is_dir());
     assert_eq!(sockets.count(), 0, "no socket is left");
 }
+
+#[test]
+fn row_96_with_fuses_and_a_request_armed_nobody_wakes_up() {
+    const MANY: usize = 20;
+    let stage = Stage::new(Name::Ostler);
+    stage.ok(&["daemon", "start"]);
+    let ids: Vec<String> = (0..MANY).map(|_| stage.create(&["/bin/cat"])).collect();
+    for id in &ids {
+        stage.ok(&["fuse", "set", id, "--after", "1h", "--do", "stop"]);
+        stage.ok(&["fuse", "set", id, "--idle", "30m", "--do", "event"]);
+    }
+    let mut hook = stage.command();
+    hook.args(["hook", "claude-code", "PermissionRequest"]).env("OSTLER_PERMITS", "600s");
+    let mut hook = hook
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let asked = br#"{"session_id":"x","tool_name":"Bash","tool_input":{}}"#;
+    std::io::Write::write_all(&mut hook.stdin.take().unwrap(), asked).unwrap();
+    until("its request", || {
+        stage.ok(&["permits"])["requests"].as_array().is_some_and(|all| all.len() == 1)
+    });
+    let daemon = stage.ok(&["daemon", "status"])["pid"].as_u64().unwrap();
+    let mut all: Vec<u32> = ids.iter().map(|id| stage.pid(id, "hostPid")).collect();
+    all.extend([u32::try_from(daemon).unwrap(), hook.id()]);
+    std::thread::sleep(Duration::from_secs(2));
+    let used = || all.iter().map(|pid| ran(*pid).0).collect::<Vec<_>>();
+    let before = used();
+    std::thread::sleep(Duration::from_secs(3));
+    assert_eq!(used(), before, "one of them used processor time");
+    hook.kill().unwrap();
+    hook.wait().unwrap();
+    stage.ok(&["daemon", "stop"]);
+}

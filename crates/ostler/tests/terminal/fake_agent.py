@@ -13,6 +13,9 @@ trust=1      asks whether to trust the directory; login=1, update=1 in the same 
 exits=N      says something and ends with N   wrong=1    goes on with another conversation than it is told
 hangs=1      headless, does not end after its turn
 restores=1   puts a prompt that was interrupted back into the composer, as Claude Code does
+clears=1     begins another conversation with the next prompt, as after /clear; clears=2 and does not record it
+version=V    which version it says that it is
+denies=1     a tool of its turn is denied
 blank=S      switches its terminal over, and draws nothing for so long
 What follows `--` are Claude Code's own arguments: --session-id ID, --resume ID, --fork-session, -p.
 
@@ -59,7 +62,7 @@ def register():
     ticks = open("/proc/self/stat").read().rsplit(")", 1)[1].split()[19]
     now = int(time.time() * 1000)
     said = {"pid": os.getpid(), "sessionId": SESSION, "cwd": os.getcwd(), "startedAt": now,
-            "procStart": ticks, "version": "2.1.325", "kind": "interactive",
+            "procStart": ticks, "version": options.get("version", "2.1.325"), "kind": "interactive",
             "status": status, "updatedAt": now, "statusUpdatedAt": now}
     path = claude_file(f"sessions/{os.getpid()}.json")
     with open(path + ".new", "w") as file:
@@ -69,7 +72,8 @@ def register():
 
 def append_lines(lines):
     at = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime())
-    common = {"sessionId": SESSION, "cwd": os.getcwd(), "version": "2.1.325", "timestamp": at}
+    common = {"sessionId": SESSION, "cwd": os.getcwd(), "timestamp": at,
+              "version": options.get("version", "2.1.325")}
     with open(claude_file(f"projects/-x/{SESSION}.jsonl"), "a") as file:
         file.write("".join(json.dumps({**line, **common}) + "\n" for line in lines))
 
@@ -86,15 +90,33 @@ def record_end():
     elif end != "answered":
         answer.update(isApiErrorMessage=True, error="rate_limit" if end == "limited" else "server_error")
     append_lines([answer])
+    note(ended=end)
     if status != options.get("status", "idle"):
         status = options.get("status", "idle")
         register()
 
 
+def record_denial():
+    call = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "rm -rf build"}}
+    append_lines([
+        {"type": "assistant", "message": {"id": "m1", "role": "assistant", "model": "fake",
+         "content": [call], "stop_reason": "tool_use", "usage": {"input_tokens": 1, "output_tokens": 1}}},
+        {"type": "user", "message": {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1",
+         "is_error": True, "content": "Permission to use Bash has been denied"}]}}])
+
+
 def record_prompt(text):
-    global status
+    global status, SESSION
+    if number("clears"):
+        SESSION = "88888888-8888-4888-8888-%012d" % os.getpid()
+        register()
+        if number("clears") > 1:
+            return
+        options["clears"] = "0"
     append_lines([{"type": "user", "message": {"role": "user", "content": text}}])
     note(recorded=True)
+    if number("denies"):
+        record_denial()
     if not number("turn"):
         record_end()
     elif agent_words is None or "-p" not in agent_words:

@@ -28,6 +28,18 @@ fn holders(claude: &InstalledClaude, id: &str) -> Vec<Value> {
     who["result"]["conversations"][0]["holders"].as_array().cloned().unwrap_or_default()
 }
 
+/// How many owners an answer says that a session has.
+fn find_owners(answer: &Value, id: &str) -> Option<usize> {
+    if answer["id"] == id && answer["owners"].is_array() {
+        return answer["owners"].as_array().map(Vec::len);
+    }
+    match answer {
+        Value::Array(all) => all.iter().find_map(|one| find_owners(one, id)),
+        Value::Object(all) => all.values().find_map(|one| find_owners(one, id)),
+        _ => None,
+    }
+}
+
 #[test]
 fn row_42_a_holder_in_another_pid_namespace_may_hold_it() {
     let (claude, id) = paused();
@@ -73,6 +85,12 @@ fn row_48_of_three_holders_all_are_named_and_a_prompt_needs_a_terminal() {
     let terminal = answer["result"]["terminal"].as_str().unwrap().to_owned();
     let _others = [ForeignClaude::start(&claude, &id), ForeignClaude::start(&claude, &id)];
     until("three hold it", || holders(&claude, &id).len() == 3);
+    for words in [&["show", &id][..], &["ls"]] {
+        let (code, answer) = claude.run(words);
+        assert!([0, 12].contains(&code), "{answer}");
+        let pids = find_owners(&answer, &id).expect("its owners");
+        assert_eq!(pids, 3, "{words:?} {answer}");
+    }
     let (code, answer) = claude.run(&["prompt", &id, "to whom?"]);
     assert_eq!((code, reason(&answer)), (13, &"several-holders".into()), "{answer}");
     let (code, answer) = claude.run(&["prompt", &terminal, "to this one"]);

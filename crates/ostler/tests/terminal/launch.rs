@@ -15,7 +15,11 @@ pub(crate) struct InstalledClaude {
 
 impl InstalledClaude {
     pub(crate) fn new(options: &[&str]) -> Self {
-        let one = Self { stage: Stage::new(Name::Ostler) };
+        Self::on(Stage::new(Name::Ostler), options)
+    }
+
+    pub(crate) fn on(stage: Stage, options: &[&str]) -> Self {
+        let one = Self { stage };
         one.install(options);
         one
     }
@@ -177,6 +181,89 @@ fn row_33_a_headless_agent_that_hangs_after_its_turn_is_stopped_and_that_is_said
 }
 
 #[test]
+fn row_32_a_tool_that_was_denied_is_no_failure_and_peek_tells_it() {
+    let claude = InstalledClaude::new(&["denies=1"]);
+    let (code, answer) =
+        claude.run(&["launch", "claude", TEXT, "--headless", "--wait", "idle", "--timeout", "20s"]);
+    let launch = &answer["result"];
+    assert_eq!((code, &launch["exitCode"]), (0, &0.into()), "{answer}");
+    assert_eq!(launch["delivery"]["turn"]["end"], "answered");
+    let id = launch["session"]["id"].as_str().unwrap();
+    let (code, peeked) = claude.run(&["peek", id]);
+    assert_eq!(code, 0, "{peeked}");
+    let messages = peeked["result"]["messages"].as_array().unwrap();
+    let denied = messages.iter().find(|one| one["failed"] == true).expect("the denial");
+    assert!(denied["text"].as_str().unwrap().contains("denied"), "{peeked}");
+    assert_eq!(messages.last().unwrap()["text"], "done", "and what it said afterwards");
+}
+
+/// What the processes of this home were called with, by now.
+fn command_lines(claude: &InstalledClaude) -> String {
+    let home = claude.stage.home.path().as_os_str().as_encoded_bytes();
+    let mut all = String::new();
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
+        if environment.windows(home.len()).any(|part| part == home) {
+            let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            all += &String::from_utf8_lossy(&line);
+        }
+    }
+    all
+}
+
+/// Every file below a directory that holds one of the words, but a terminal's own recording.
+fn files_with(directory: &std::path::Path, words: &[&str], found: &mut Vec<String>) {
+    for entry in std::fs::read_dir(directory).unwrap().flatten() {
+        let path = entry.path();
+        if entry.file_type().unwrap().is_dir() {
+            files_with(&path, words, found);
+            continue;
+        }
+        let bytes = std::fs::read(&path).unwrap_or_default();
+        let text = String::from_utf8_lossy(&bytes);
+        found.extend(
+            words
+                .iter()
+                .filter(|word| text.contains(**word))
+                .map(|word| format!("{word} in {}", path.display())),
+        );
+    }
+}
+
+#[test]
+fn row_89_a_prompt_and_a_secret_are_in_no_command_line_manifest_event_or_store() {
+    let claude = InstalledClaude::new(&["turn=2"]);
+    let secret = claude.stage.home.write("secret", "LAB_KEY=canary-secret-7\n");
+    std::fs::set_permissions(&secret, PermissionsExt::from_mode(0o600)).unwrap();
+    let words = ["launch", "claude", "canary-prompt-7, please", "--env-from"];
+    for more in [&["--name", "seen"][..], &["--headless"]] {
+        let (code, answer) = claude.run(&[&words[..], &[secret.to_str().unwrap()], more].concat());
+        assert_eq!(code, 0, "{answer}");
+        assert!(!answer.to_string().contains("canary"), "{answer}");
+        let lines = command_lines(&claude);
+        assert!(lines.contains("fake_agent.py") && !lines.contains("canary"), "{lines}");
+    }
+    ran_finalize(&claude);
+    let told = super::stage::ran(claude.command().args(["events", "--since", "0", "--json"]));
+    assert!(told.stdout.contains("session.launched") && !told.stdout.contains("canary"));
+    let mut found = Vec::new();
+    files_with(&claude.stage.root, &["canary-secret-7"], &mut found);
+    assert_eq!(found, Vec::<String>::new(), "the secret is written down nowhere");
+    files_with(&claude.stage.root, &["canary-prompt-7"], &mut found);
+    // What is typed into a terminal is in its recording, and what a headless program reads is in its own directory.
+    found.retain(|one| !one.contains("/sessions/"));
+    assert_eq!(found, Vec::<String>::new());
+    for entry in std::fs::read_dir(claude.stage.root.join("sessions")).unwrap().flatten() {
+        let manifest = std::fs::read_to_string(entry.path().join("session.json")).unwrap();
+        assert!(!manifest.contains("canary"), "{manifest}");
+    }
+}
+
+fn ran_finalize(claude: &InstalledClaude) {
+    super::stage::ran(claude.command().arg("finalize")).exits(0);
+}
+
+#[test]
 fn row_34_what_cannot_be_started_is_told_apart_and_no_id_is_invented() {
     let claude = InstalledClaude::new(&["exits=3"]);
     let (code, answer) = claude.run(&["launch", "claude", TEXT]);
@@ -216,7 +303,7 @@ fn row_36_launches_in_one_directory_at_once_have_each_a_conversation_of_their_ow
                 (id, launch["process"]["pid"].as_u64().unwrap())
             })
         };
-        let all: Vec<_> = (0..6).map(start).collect();
+        let all: Vec<_> = (0..20).map(start).collect();
         all.into_iter().map(|one| one.join().unwrap()).collect()
     });
     for (id, pid) in &launched {

@@ -91,7 +91,7 @@ fn row_07_a_prompt_that_is_recorded_too_late_may_have_been_applied() {
 #[test]
 fn row_08_nothing_is_sent_while_the_agent_waits_for_an_answer() {
     let fake = FakeClaude::start(&["status=waiting", "dialog=1"]);
-    for text in [TEXT, "1", "y", "one\ntwo"] {
+    for text in [TEXT, "1", "y", "one\ntwo", "1\ny\n"].repeat(4) {
         let (code, answer) = fake.prompt(&[SESSION, text]);
         assert_eq!(code, 13, "{answer}");
         assert_eq!(answer["error"]["details"]["reason"], "agent-waits");
@@ -153,6 +153,25 @@ fn row_13_an_agent_that_was_told_nothing_is_idle_until_somebody_presses_enter() 
     let reason = &answer["error"]["details"]["reason"];
     assert_eq!((code, reason), (13, &"activity-unknown".into()), "{answer}");
     assert_eq!(claude.noted("pasted").len(), 0);
+}
+
+#[test]
+fn row_90_what_looks_like_an_option_is_text_and_what_is_empty_or_too_long_is_refused() {
+    let fake = FakeClaude::start(&["place=1"]);
+    for text in ["--help", "-v and then --json"] {
+        let (code, answer) = fake.prompt(&[SESSION, "--", text]);
+        assert_eq!((code, &answer["result"]["match"]), (0, &"exact".into()), "{answer}");
+    }
+    let file = fake.stage.home.write("dash", "-");
+    let (code, answer) = fake.prompt(&[SESSION, "--file", file.to_str().unwrap()]);
+    assert_eq!(code, 0, "{answer}");
+    let long = fake.stage.home.write("long", "x".repeat((64 << 10) + 1));
+    let long = ["--file", long.to_str().unwrap()];
+    for words in [&["", ""][..1], &["  \n "], &long] {
+        let (code, answer) = fake.prompt(&[&[SESSION], words].concat());
+        assert!([2, 13].contains(&code), "{words:?} {code} {answer}");
+    }
+    assert_eq!(fake.noted("prompt"), ["--help", "-v and then --json", "-"]);
 }
 
 #[test]

@@ -51,6 +51,13 @@ fn row_40_what_is_not_a_conversation_starts_nothing() {
     }
     let (code, _) = claude.run(&["resume", &format!("codex:{id}")]);
     assert_eq!((code, started(&claude)), (3, before));
+    // Another conversation whose id begins alike.
+    let path = claude.stage.home.join(format!(".claude/projects/-x/{id}.jsonl"));
+    let twin = format!("{}-0000-4000-8000-000000000000", &id[..8]);
+    let text = std::fs::read_to_string(path).unwrap().replace(&id, &twin);
+    claude.stage.home.write(format!(".claude/projects/-x/{twin}.jsonl"), text);
+    let (code, answer) = claude.run(&["resume", &id[..8]]);
+    assert_eq!((code, started(&claude)), (2, before), "{answer}");
 }
 
 #[test]
@@ -85,6 +92,11 @@ fn row_43_it_works_in_its_own_directory_or_not_at_all() {
     let id = answer["result"]["session"]["id"].as_str().unwrap().to_owned();
     let (code, answer) = claude.run(&["resume", &id, "--dry-run"]);
     assert_eq!((code, &answer["result"]["cwd"]), (0, &work.to_str().unwrap().into()), "{answer}");
+    // From wherever it is asked for.
+    let mut elsewhere = claude.command();
+    elsewhere.current_dir(&other).args(["resume", &id, "--dry-run", "--json"]);
+    let elsewhere = super::stage::ran(&mut elsewhere).exits(0).result();
+    assert_eq!(elsewhere["cwd"], work.to_str().unwrap(), "{elsewhere}");
     let before = started(&claude);
     std::fs::rename(&work, claude.stage.home.join("moved")).unwrap();
     let (code, answer) = claude.run(&["resume", &id]);
@@ -196,6 +208,31 @@ fn row_50_an_idle_holder_is_taken_over_and_a_working_or_asking_one_is_not() {
         assert_eq!((code, reason(&answer)), (13, &"not-taken".into()), "{answer}");
         assert!(is_alive(old));
     }
+}
+
+#[test]
+fn row_50_a_holder_that_works_is_waited_for_when_that_is_asked_for() {
+    let (claude, id) = paused(&["status=busy"]);
+    let foreign = ForeignClaude::start(&claude, &id);
+    let old = holder_pid(&claude, &id).unwrap();
+    let registered = claude.stage.home.join(format!(".claude/sessions/{old}.json"));
+    claude.install(&[]);
+    let pauses = Pauses::new();
+    pauses.arm("resume.locked");
+    let mut command = claude.command();
+    let words = ["resume", &id, "yours now", "--take-over", "--when-idle", "--json"];
+    pauses.apply(command.args(words).stdout(std::process::Stdio::piped()));
+    let resume = command.spawn().unwrap();
+    pauses.wait("resume.locked");
+    pauses.release("resume.locked");
+    assert!(is_alive(old), "it works");
+    let idle = std::fs::read_to_string(&registered).unwrap().replace("busy", "idle");
+    std::fs::write(&registered, idle).unwrap();
+    let done = resume.wait_with_output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stdout));
+    assert!(!is_alive(old));
+    assert_eq!(claude.noted("prompt").last().unwrap(), "yours now");
+    drop(foreign);
 }
 
 #[test]

@@ -1,0 +1,69 @@
+"""Codex's files, lock and queue: codex.py [exec], or codex.py queue --thread ID --message TEXT.
+
+A file `options` in the home has words KEY=VALUE:
+busy=S    works on a turn of its own for so long first      turn=S  how long the turn of a queued prompt takes
+dies=1    ends when a prompt is queued, and takes it not    abort=1 takes it, and ends in the middle of the turn
+"""
+import fcntl
+import json
+import os
+import sys
+import time
+
+home = os.environ["HOME"]
+queue = os.path.join(home, "queue")
+if sys.argv[1:2] == ["queue"]:
+    words = dict(zip(sys.argv[2::2], sys.argv[3::2]))
+    with open(queue, "a") as file:
+        file.write(json.dumps({"thread": words["--thread"], "message": words["--message"]}) + "\n")
+    sys.exit(0)
+
+THREAD = "01a1e3c6-0000-7000-8000-0000000000aa"
+try:
+    options = dict(word.split("=") for word in open(os.path.join(home, "options")).read().split())
+except FileNotFoundError:
+    options = {}
+number = lambda name: float(options.get(name, 0))
+rollout = os.path.join(home, f".codex/sessions/2026/11/18/rollout-2026-11-18T00-00-00-{THREAD}.jsonl")
+locks = os.path.join(home, ".codex/thread-writer-locks")
+os.makedirs(os.path.dirname(rollout), exist_ok=True)
+os.makedirs(locks, exist_ok=True)
+lock = open(os.path.join(locks, f"{THREAD}.lock"), "w")
+fcntl.flock(lock, fcntl.LOCK_EX)
+record = open(rollout, "a")
+
+
+def write(kind, **payload):
+    now = time.time()
+    at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + ".%03dZ" % int(now % 1 * 1000)
+    record.write(json.dumps({"timestamp": at, "type": kind, "payload": payload}) + "\n")
+    record.flush()
+
+
+def take(text, seconds):
+    write("event_msg", type="task_started")
+    content = [{"type": "input_text", "text": text}]
+    write("response_item", type="message", role="user", content=content)
+    time.sleep(seconds)
+
+
+write("session_meta", id=THREAD, cwd=os.getcwd(), cli_version="0.166.0")
+take("do it", 0)
+write("event_msg", type="task_complete")
+print("ready", flush=True)
+if number("busy"):
+    take("a long one", number("busy"))
+    write("event_msg", type="task_complete")
+taken = 0
+while True:
+    lines = open(queue).read().splitlines() if os.path.exists(queue) else []
+    for line in lines[taken:]:
+        if number("dies"):
+            sys.exit(0)
+        taken += 1
+        take(json.loads(line)["message"], number("turn"))
+        if number("abort"):
+            write("event_msg", type="turn_aborted", reason="interrupted")
+            sys.exit(0)
+        write("event_msg", type="task_complete")
+    time.sleep(0.02)
