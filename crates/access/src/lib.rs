@@ -87,6 +87,12 @@ pub enum AccessError {
         /// What, in words.
         what: String,
     },
+    /// A key was not added to the agent.
+    #[error("ssh-add could not add the key: {words}")]
+    Key {
+        /// What ssh-add said.
+        words: String,
+    },
     /// Something that was asked for is not possible.
     #[error("{what}")]
     Refused {

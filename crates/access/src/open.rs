@@ -362,9 +362,7 @@ fn run_ssh_add(
     }
     let line = words.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("no reason given");
     let line = if may_be_secret(line) { "its reason is not shown" } else { line };
-    Err(AccessError::Failed {
-        what: format!("ssh-add could not add the key: {}", crate::rules::escape_untrusted(line)),
-    })
+    Err(AccessError::Key { words: crate::rules::escape_untrusted(line) })
 }
 
 /// Removes what a failed opening has made: the known names, then the empty directory.

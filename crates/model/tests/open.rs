@@ -69,21 +69,6 @@ fn b1_an_empty_session_does_not_outrank_one_that_is_written() {
     assert_eq!(states(&[run(5)], &[empty(5), empty(6)]), [MaybeOpen(vec![0]), MaybeOpen(vec![0])]);
 }
 
-/// One command after another in a loop: what the one before wrote last is a moment older than the next.
-#[test]
-fn b1_what_was_written_just_before_a_run_began_is_not_its_own() {
-    let just_before =
-        OpenCandidate { written_at: Some(at(5).minus(Duration::from_millis(300))), ..written(5) };
-    let both = states(&[run(5)], &[just_before, written(7)]);
-    assert_eq!(both, [NotAttached(vec![0]), Held(vec![0])]);
-    let both = states(&[run(5)], &[just_before, empty(5)]);
-    assert_eq!(both, [NotAttached(vec![0]), Held(vec![0])]);
-    // With nothing else to show it may have written that: its clock is not ours.
-    assert_eq!(states(&[run(5)], &[just_before]), [Held(vec![0])]);
-    let one_each = states(&[run(1), run(5)], &[just_before, written(7)]);
-    assert_eq!(one_each, [Held(vec![0]), Held(vec![1, 0])]);
-}
-
 #[test]
 fn b1_killing_one_of_two_windows_swaps_nothing() {
     // Window A, then B; B is prompted first, then A.

@@ -3,6 +3,7 @@
 //! person finds it: in its place, in the trash, or under a name that `trash ls` tells.
 #![expect(clippy::unwrap_used, reason = "a siege that cannot be laid is a broken test")]
 
+mod moment;
 mod store;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,10 +14,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 
+use self::moment::{Moments, Outcome};
 use crate::home::TempHome;
 use crate::run::{bare, ran};
 
@@ -46,6 +48,8 @@ pub struct Siege {
 pub struct Seen {
     /// How often a run was killed while it was at work.
     pub kills: usize,
+    /// How many of those had begun to write to their journal.
+    pub at_work: usize,
     /// Runs that came to their end before they could be killed.
     pub finished: usize,
     /// Kills by command.
@@ -100,8 +104,7 @@ struct Ground {
     ostler: PathBuf,
     elsewhere: Option<tempfile::TempDir>,
     serial: usize,
-    /// How long a kill of each command waits at most.
-    waits: BTreeMap<&'static str, Duration>,
+    moments: Moments,
 }
 
 /// Lays a siege.
@@ -169,7 +172,7 @@ impl Ground {
         home.write(".openclaw/agents/main/sessions/sessions.json", "{}");
         store::set_up(&home);
         let ostler = siege.ostler.clone();
-        Self { home, state, ostler, elsewhere, serial: 0, waits: BTreeMap::new() }
+        Self { home, state, ostler, elsewhere, serial: 0, moments: Moments::default() }
     }
 
     /// Leaves everything where it is.
@@ -265,26 +268,15 @@ impl Ground {
         ];
         let line = COMMANDS[numbers.below(COMMANDS.len())];
         let mut command = self.ostler(line);
+        let trash = self.state.join("trash");
+        let before = moment::journal_bytes(&trash);
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        // At most as long as this command takes, which its first run shows: a kill is to land anywhere in
-        // it, and not only at its beginning.
-        let longest = self.waits.get(line).copied();
-        let part = numbers.below(1000) as f64 / 1000.0;
-        let wait = longest.map_or(LONGEST_RUN, |longest| longest.mul_f64(part));
-        let begun = Instant::now();
-        while begun.elapsed() < wait {
-            if child.try_wait().unwrap().is_some() {
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        if child.try_wait().unwrap().is_some() {
+        let outcome = self.moments.kill(line, &mut child, &trash, before, numbers).unwrap();
+        let Outcome::Killed { at_work } = outcome else {
             seen.finished += 1;
-            self.waits.insert(line, begun.elapsed().mul_f64(1.25));
             return;
-        }
-        child.kill().unwrap();
-        child.wait().unwrap();
+        };
+        seen.at_work += usize::from(at_work);
         seen.kills += 1;
         let word = line.split(" --").take(2).collect::<Vec<_>>().join(" --");
         *seen.by_command.entry(word).or_default() += 1;

@@ -73,9 +73,6 @@ enum Sign {
     Written,
     Named,
     StartedEmpty,
-    /// Within [`START_SLACK`] before a run began: most likely by another that ended then.
-    WrittenJustBefore,
-    EmptyJustBefore,
 }
 
 /// One session that shows a sign of being open, and the runs that it can belong to.
@@ -119,30 +116,28 @@ fn find_contender(
     let lives_on = candidate
         .ended_at
         .is_none_or(|ended| candidate.written_at.is_some_and(|at| at > ended.plus(END_SLACK)));
-    let wrote = |run: usize, slack: Duration| match (runs[run].began_at, candidate.written_at) {
+    let wrote = |run: &usize| match (runs[*run].began_at, candidate.written_at) {
         (_, None) => false,
         (None, Some(_)) => true,
-        (Some(began), Some(written)) => written >= began.minus(slack),
+        (Some(began), Some(written)) => written >= began.minus(START_SLACK),
     };
-    let writers = |slack: Duration| -> Vec<usize> {
-        able.iter().copied().filter(|&run| lives_on && wrote(run, slack)).collect()
-    };
+    let writers: Vec<usize> = able.iter().copied().filter(wrote).collect();
+    if lives_on && candidate.prompted && !writers.is_empty() {
+        return Some(Contender { session, sign: Sign::Written, runs: writers });
+    }
     let names = |run: &usize| {
         let since = candidate.ended_at.is_none_or(|ended| runs[*run].began_at > Some(ended));
         runs[*run].named == Some(session) && since
     };
-    let (written, just_before) = match candidate.prompted {
-        true => (Sign::Written, Sign::WrittenJustBefore),
-        false => (Sign::StartedEmpty, Sign::EmptyJustBefore),
-    };
-    let mut signs = [
-        (written, writers(Duration::ZERO)),
-        (Sign::Named, able.iter().copied().filter(names).collect()),
-        (just_before, writers(START_SLACK)),
-    ];
-    signs.sort_by_key(|(sign, _)| *sign);
-    let strongest = signs.into_iter().find(|(_, runs)| !runs.is_empty());
-    strongest.map(|(sign, runs)| Contender { session, sign, runs })
+    let namers: Vec<usize> = able.iter().copied().filter(names).collect();
+    if !namers.is_empty() {
+        return Some(Contender { session, sign: Sign::Named, runs: namers });
+    }
+    (lives_on && !writers.is_empty()).then_some(Contender {
+        session,
+        sign: Sign::StartedEmpty,
+        runs: writers,
+    })
 }
 
 /// Runs that contend for the same sessions, each with those sessions.

@@ -119,6 +119,11 @@ impl From<AgentsError> for Failure {
                 (Kind::Input, "put the file right at that place, then try again".to_owned())
             }
             AgentsError::Main => (Kind::Refused, "`ostler agents ls` lists the others".to_owned()),
+            AgentsError::NotFound { known, .. } if known.is_empty() => (
+                Kind::NotFound,
+                "there is no OpenClaw here: `ostler agents ls` says where it is looked for"
+                    .to_owned(),
+            ),
             AgentsError::NotFound { known, .. } => {
                 (Kind::NotFound, format!("there are: {}", known.join(", ")))
             }

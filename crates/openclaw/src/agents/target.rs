@@ -29,7 +29,11 @@ impl DeleteTarget {
     /// has already taken out of it.
     pub fn find_agent(id: &str, machine: &Machine) -> Result<Self, AgentsError> {
         let config = OpenClawConfig::load(&machine.env())?;
-        let known = || config.agents.iter().map(|agent| agent.id.clone()).collect();
+        // Without OpenClaw its one built-in agent is in no place that could be looked at.
+        let known = || match config.state.exists() {
+            true => config.agents.iter().map(|agent| agent.id.clone()).collect(),
+            false => Vec::new(),
+        };
         let not_found = || AgentsError::NotFound { id: id.to_owned(), known: known() };
         let normal = normalise_agent_id(id).ok_or_else(not_found)?;
         if normal == MAIN_AGENT {

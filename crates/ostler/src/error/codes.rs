@@ -66,7 +66,9 @@ pub(super) fn access_code(error: &AccessError) -> &'static str {
         AccessError::NotActive { .. } => "SESSION_NOT_RUNNING",
         AccessError::Refused { .. } => "REFUSED",
         AccessError::Io { .. } => "STORAGE_WRITE_ERROR",
-        AccessError::Program { .. } | AccessError::Failed { .. } => "ACCESS_FAILED",
+        AccessError::Program { .. } | AccessError::Failed { .. } | AccessError::Key { .. } => {
+            "ACCESS_FAILED"
+        }
     }
 }
 

@@ -36,6 +36,10 @@ pub(super) fn access_hint(error: &AccessError) -> String {
         AccessError::Program { program, .. } => {
             format!("install OpenSSH's client programs; `{program}` must be in PATH")
         }
+        AccessError::Key { .. } => {
+            "`--key` takes the file of a private key; `ssh-keygen -y -f FILE` says whether it is one"
+                .to_owned()
+        }
         _ => "`ostler access list` shows every session".to_owned(),
     }
 }

@@ -219,6 +219,8 @@ fn b17_messages_name_the_list_to_look_in() {
         ("vault show nope", "ostler vault ls"),
         ("create --cols 99999 -- true", "at most 65535"),
         ("wait nope", "nothing to wait for"),
+        ("agents delete nope", "there is no OpenClaw here"),
+        ("access open --key /nope", "ssh-keygen -y -f FILE"),
     ];
     for (line, words) in cases {
         let said = run(&home, line).stderr;
