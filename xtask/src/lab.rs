@@ -19,6 +19,8 @@ mod report;
 mod scenario;
 mod stage;
 mod terminal;
+mod truth;
+mod truth_cases;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -48,6 +50,10 @@ pub(crate) struct Options {
     /// Launch, prompt, resume and stop the agents with this ostler, instead of what it says about sessions
     #[arg(long, requires = "ostler", conflicts_with = "hooks")]
     control: bool,
+    /// Bring the agents into every moment of the truth table: before the first prompt, interrupted, resumed
+    /// inside, two windows and so on
+    #[arg(long, requires = "ostler", conflicts_with_all = ["hooks", "control"])]
+    truth: bool,
     #[command(flatten)]
     control_options: control::ControlOptions,
     /// Scratch directory [default: $XDG_CACHE_HOME/ostler-lab]
@@ -93,6 +99,7 @@ fn matrix(options: &Options) -> Result<Report, String> {
     let mut report = Report::new(match options.control {
         true => control::CHECKS,
         false if options.hooks => hooks::CHECKS,
+        false if options.truth => truth::CHECKS,
         false => report::CHECKS,
     });
     for agent in chosen {
@@ -118,6 +125,11 @@ fn matrix(options: &Options) -> Result<Report, String> {
 fn drive(stage: Stage, options: &Options) -> Vec<Outcome> {
     if let (Some(ostler), true) = (&options.ostler, options.control) {
         let outcomes = control::run(&stage, ostler, options.control_options);
+        finish_stage(&stage, options);
+        return outcomes;
+    }
+    if let (Some(ostler), true) = (&options.ostler, options.truth) {
+        let outcomes = truth::run(&stage, ostler);
         finish_stage(&stage, options);
         return outcomes;
     }

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::conversation::ConversationEntry;
+use crate::hosted::ProgramExit;
 use crate::rules::attention::AttentionGroup;
 pub use crate::rules::explain::Evidence;
 use crate::rules::guard;
@@ -178,6 +179,9 @@ pub struct ShowResult<'a> {
     /// The agent that a terminal was made for, as it was noted then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub launch: Option<LaunchView>,
+    /// How the program of a terminal ended, once it has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit: Option<ProgramExit>,
     /// The command that opens its conversation again, to be run in its directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resume: Option<Vec<String>>,

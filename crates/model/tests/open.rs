@@ -32,7 +32,8 @@ fn started_with(began: u64, named: usize) -> UnsettledRun {
 }
 
 fn written(minute: u64) -> OpenCandidate {
-    OpenCandidate { written_at: Some(at(minute)), prompted: true, ended_at: None }
+    let time = Some(at(minute));
+    OpenCandidate { started_at: time, written_at: time, prompted: true, ended_at: None }
 }
 
 fn empty(minute: u64) -> OpenCandidate {
@@ -80,6 +81,27 @@ fn b1_killing_one_of_two_windows_swaps_nothing() {
         let one = states(&[left], &sessions);
         assert_eq!(one, [MaybeOpen(vec![0]), MaybeOpen(vec![0])], "either may be the living one");
     }
+}
+
+/// An agent that is quit and started anew at once, as people do: the session that was left is no doubt
+/// about the new one.
+#[test]
+fn b1_a_session_left_a_moment_before_gives_way_to_what_the_run_writes() {
+    let moment = Duration::from_secs(1);
+    let left = OpenCandidate { written_at: Some(at(5).minus(moment)), ..written(1) };
+    assert_eq!(states(&[run(5)], &[left, written(6)]), [NotAttached(vec![0]), Held(vec![0])]);
+    assert_eq!(states(&[run(5)], &[left, empty(5)]), [NotAttached(vec![0]), Held(vec![0])]);
+    // By itself it may be the run's, by a clock that is off; and so may one that is as young as the run,
+    // whose agent rounds times down.
+    assert_eq!(states(&[run(5)], &[left]), [Held(vec![0])]);
+    let young = OpenCandidate { started_at: left.written_at, ..left };
+    let both = states(&[run(5)], &[young, written(6)]);
+    assert_eq!(both, [MaybeOpen(vec![0]), MaybeOpen(vec![0])]);
+    // Where it is not clear which is open, it is one more that may be.
+    let unclear = states(&[run(5)], &[left, written(6), written(7)]);
+    assert!(unclear.iter().all(|one| matches!(one, MaybeOpen(_))), "{unclear:?}");
+    // Started with it: it goes on.
+    assert_eq!(states(&[started_with(5, 0)], &[left]), [Held(vec![0])]);
 }
 
 #[test]
@@ -204,7 +226,7 @@ impl World {
 
     fn make(&mut self, place: usize, prompted: bool) -> usize {
         let written_at = Some(self.shown(self.minute));
-        self.sessions.push((place, OpenCandidate { written_at, prompted, ended_at: None }));
+        self.sessions.push((place, OpenCandidate { started_at: written_at, written_at, prompted, ended_at: None }));
         self.sessions.len() - 1
     }
 
@@ -264,9 +286,10 @@ impl World {
                 let Some(index) = window(number, self) else { return };
                 let place = self.windows[index].place;
                 let session = self.windows[index].has.unwrap_or_else(|| self.make(place, true));
-                let ended_at = self.sessions[session].1.ended_at;
+                let OpenCandidate { started_at, ended_at, .. } = self.sessions[session].1;
                 let written_at = Some(self.shown(self.minute));
-                self.sessions[session].1 = OpenCandidate { written_at, prompted: true, ended_at };
+                self.sessions[session].1 =
+                    OpenCandidate { started_at, written_at, prompted: true, ended_at };
                 self.windows[index].has = Some(session);
                 self.windows[index].wrote = true;
             }

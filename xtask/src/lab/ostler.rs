@@ -41,11 +41,21 @@ impl Ostler {
 
     /// `ls -a --json`: the result.
     pub(crate) fn list(&self) -> Result<Value, String> {
-        let text = self.output(&["ls", "-a", "--json"])?;
+        let result = self.result(&["ls", "-a", "--json"])?;
+        match result["sessions"].is_array() {
+            true => Ok(result),
+            false => Err(format!("ostler ls -a --json: no sessions in {result}")),
+        }
+    }
+
+    /// The result of any command that answers in JSON.
+    pub(crate) fn result(&self, arguments: &[&str]) -> Result<Value, String> {
+        let text = self.output(arguments)?;
+        let shown = format!("ostler {}", arguments.join(" "));
         let mut envelope: Value =
-            serde_json::from_str(&text).map_err(|error| format!("ostler ls -a --json: {error}"))?;
-        if envelope["ok"] != true || !envelope["result"]["sessions"].is_array() {
-            return Err(format!("ostler ls -a --json: no result in {text}"));
+            serde_json::from_str(&text).map_err(|error| format!("{shown}: {error}"))?;
+        if envelope["ok"] != true {
+            return Err(format!("{shown}: no result in {text}"));
         }
         Ok(envelope["result"].take())
     }

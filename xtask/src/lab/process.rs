@@ -123,6 +123,13 @@ pub(crate) fn kill_agents(home: &Path, spared: &Path) {
     }
 }
 
+/// Kills these processes of the run.
+pub(crate) fn kill_these(home: &Path, pids: &[i32]) {
+    for process in of_home(home).iter().filter(|process| pids.contains(&process.pid)) {
+        send(process, Signal::Kill);
+    }
+}
+
 /// Kills every process of the run and waits until they are gone. Returns those that stayed.
 pub(crate) fn kill_run(home: &Path) -> Vec<Process> {
     let deadline = Instant::now() + Duration::from_secs(10);

@@ -117,7 +117,26 @@ impl TerminationCategory {
     }
 }
 
+/// How a program ended: by itself or by a signal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ProgramExit {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// The signal's number or name, as its host noted it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_signal: Option<String>,
+}
+
 impl SessionManifest {
+    /// How its program ended, if that was noted. Beside a signal the code means nothing.
+    pub fn program_exit(&self) -> Option<ProgramExit> {
+        let exit_signal = self.exit_signal.clone();
+        let exit_code = self.exit_code.filter(|_| exit_signal.is_none());
+        (exit_code.is_some() || exit_signal.is_some())
+            .then_some(ProgramExit { exit_code, exit_signal })
+    }
+
     /// How it ended.
     pub fn termination_category(&self) -> TerminationCategory {
         if self.status.is_destroyed() {

@@ -13,5 +13,5 @@ pub mod wire;
 
 pub use event::{EXIT_CODE_OF_A_SIGNAL, LogEvent, LogFact, LogPayload};
 pub use fault::{FaultCode, HostFault};
-pub use manifest::{FailureOrigin, SessionManifest, TerminationCategory};
+pub use manifest::{FailureOrigin, ProgramExit, SessionManifest, TerminationCategory};
 pub use settle::{SettledStatus, settle_status};

@@ -27,6 +27,8 @@ pub struct UnsettledRun {
 /// A session that no process is proven to have open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpenCandidate {
+    /// Its own first record.
+    pub started_at: Option<Time>,
     /// Its own last record. The time of a file that many sessions share says nothing.
     pub written_at: Option<Time>,
     /// Whether it holds a prompt. One that exists only because an interface was
@@ -73,6 +75,9 @@ enum Sign {
     Written,
     Named,
     StartedEmpty,
+    /// An older session whose last record falls into the slack before the run began: as a rule it is the
+    /// one that was left a moment before, and only a clock that is off makes it the run's.
+    WrittenInSlack,
 }
 
 /// One session that shows a sign of being open, and the runs that it can belong to.
@@ -122,7 +127,15 @@ fn find_contender(
         (Some(began), Some(written)) => written >= began.minus(START_SLACK),
     };
     let writers: Vec<usize> = able.iter().copied().filter(wrote).collect();
-    if lives_on && candidate.prompted && !writers.is_empty() {
+    // Its first record tells it from a session that this run began: an agent may round times down.
+    let in_slack = |run: &usize| {
+        runs[*run].began_at.is_some_and(|began| {
+            candidate.written_at < Some(began)
+                && candidate.started_at.is_some_and(|at| at < began.minus(START_SLACK))
+        })
+    };
+    let was_left = !writers.is_empty() && writers.iter().all(in_slack);
+    if lives_on && candidate.prompted && !writers.is_empty() && !was_left {
         return Some(Contender { session, sign: Sign::Written, runs: writers });
     }
     let names = |run: &usize| {
@@ -133,11 +146,8 @@ fn find_contender(
     if !namers.is_empty() {
         return Some(Contender { session, sign: Sign::Named, runs: namers });
     }
-    (lives_on && !writers.is_empty()).then_some(Contender {
-        session,
-        sign: Sign::StartedEmpty,
-        runs: writers,
-    })
+    let sign = if was_left { Sign::WrittenInSlack } else { Sign::StartedEmpty };
+    (lives_on && !writers.is_empty()).then_some(Contender { session, sign, runs: writers })
 }
 
 /// Runs that contend for the same sessions, each with those sessions.
@@ -200,7 +210,8 @@ fn seat_contenders(
                 sessions[one.session] = Attachment::MaybeOpen(one.runs.clone());
             }
             // A weaker candidate may be open as well, unless it only exists: then it stays derived.
-            for one in contenders[to..].iter().filter(|one| one.sign == Sign::Named) {
+            let may_be = |one: &&Contender| one.sign != Sign::StartedEmpty;
+            for one in contenders[to..].iter().filter(may_be) {
                 sessions[one.session] = Attachment::MaybeOpen(one.runs.clone());
             }
             // Which run has none is not known either.

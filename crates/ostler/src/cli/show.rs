@@ -7,6 +7,7 @@ use clap_complete::ArgValueCandidates;
 use flows::address;
 use flows::launches;
 use flows::observe::{ObserveScope, Observed};
+use model::hosted::ProgramExit;
 use model::rules::explain::explain_verdict;
 use model::session::SessionKind;
 use model::wire::{LaunchView, ShowResult};
@@ -57,19 +58,22 @@ impl ShowArgs {
             _ => None,
         };
         let launch = launch.as_ref().map(LaunchView::from);
+        let exit = find_exit(one, context);
         if context.json {
             context.print_json(ShowResult {
                 session: one.session_view(),
                 evidence: explain_verdict(&one.session, &one.verdict, &observation.circumstances),
                 subagents: children.iter().map(|child| child.session_view()).collect(),
                 launch,
+                exit,
                 resume: flows::resume::resume_command(&one.session),
                 incomplete: &observation.incomplete,
             })?;
         } else {
             let paint = Painter::for_stdout();
             let pin = observation.pins.get(&one.session.session_name());
-            let notes = sessions::SessionNotes { pin, launch: launch.as_ref() };
+            let notes =
+                sessions::SessionNotes { pin, launch: launch.as_ref(), exit: exit.as_ref() };
             let mut page = sessions::render_session_details(one, notes, context.now, paint);
             // Of a terminal people want to know what the agent in it does.
             let runs_there = |other: &&Observed| {
@@ -81,7 +85,7 @@ impl ShowArgs {
             };
             for inner in observation.sessions.iter().filter(runs_there) {
                 let pin = observation.pins.get(&inner.session.session_name());
-                let notes = sessions::SessionNotes { pin, launch: None };
+                let notes = sessions::SessionNotes { pin, ..sessions::SessionNotes::default() };
                 page.push('\n');
                 page.push_str(&sessions::render_session_details(inner, notes, context.now, paint));
             }
@@ -103,4 +107,11 @@ impl ShowArgs {
         }
         Ok(error::exit_code_for(&observation.incomplete))
     }
+}
+
+/// How the program of a terminal ended. One that cannot be read is named by the listing.
+fn find_exit(one: &Observed, context: &CliContext) -> Option<ProgramExit> {
+    let over = one.session.kind == SessionKind::Hosted && one.verdict.status.is_collectable();
+    let home = over.then(|| context.terminals_home().ok()).flatten()?;
+    home.open_session(&one.session.id).ok()?.manifest.program_exit()
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use flows::observe::Observed;
+use model::hosted::ProgramExit;
 use model::rules::judge::{self, Verdict};
 use model::rules::pins::PinRecord;
 use model::session::{Certainty, ProcessClaim, Session, SessionKind};
@@ -21,10 +22,11 @@ pub(crate) fn is_derived(one: &Observed) -> bool {
 }
 
 /// What ostler itself wrote down about a session.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct SessionNotes<'a> {
     pub(crate) pin: Option<&'a PinRecord>,
     pub(crate) launch: Option<&'a LaunchView>,
+    pub(crate) exit: Option<&'a ProgramExit>,
 }
 
 /// One session in full.
@@ -108,6 +110,11 @@ impl DetailLines {
     }
 
     fn add_notes(&mut self, one: &Observed, notes: SessionNotes<'_>) {
+        let exit = notes.exit.map(|exit| match (&exit.exit_signal, exit.exit_code) {
+            (Some(signal), _) => format!("signal {signal}"),
+            (None, code) => format!("code {}", code.unwrap_or_default()),
+        });
+        self.add("exit", exit);
         self.add("warning", open_twice(one));
         self.add("held by", held_by_server(one));
         self.add("pinned", notes.pin.map(|pin| render_pin(pin, self.now)));

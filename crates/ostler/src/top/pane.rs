@@ -134,7 +134,7 @@ pub(crate) fn facts_of(observation: &Observation, name: &SessionName, now: Time)
     let Some(one) = find_session(observation, name) else {
         return PaneText::of_sentence("It is no longer there.");
     };
-    let notes = SessionNotes { pin: observation.pins.get(name), launch: None };
+    let notes = SessionNotes { pin: observation.pins.get(name), ..SessionNotes::default() };
     PaneText::of_page(&sessions::render_session_details(one, notes, now, NO_COLOURS))
 }
 

@@ -1,6 +1,6 @@
 //! What both names promise: the rows of the contract's tables, under each.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::stage::{Name, Stage, until};
 
@@ -78,6 +78,25 @@ fn b14_a_command_that_cannot_be_run_is_an_error_or_agent_ttys_exit_with_1() {
         0,
         "nothing is left"
     );
+}
+
+#[test]
+fn b14_show_says_how_a_program_ended() {
+    let stage = Stage::new(Name::Ostler);
+    for (script, code, signal, words) in [
+        ("exit 3", json!(3), Value::Null, "code 3"),
+        ("kill -9 $$", Value::Null, json!("9"), "signal 9"),
+    ] {
+        let id = stage.create(&["/bin/sh", "-c", script]);
+        until("the end", || stage.manifest(&id)["status"] == "exited");
+        let exit = stage.run(&["show", &id, "--json"]).exits(0).result()["exit"].take();
+        assert_eq!((&exit["exitCode"], &exit["exitSignal"]), (&code, &signal), "{script}");
+        let shown = stage.run(&["show", &id]).exits(0).stdout;
+        let line = shown.lines().find(|line| line.trim_start().starts_with("exit "));
+        assert!(line.is_some_and(|line| line.ends_with(words)), "{shown}");
+    }
+    let alive = stage.create(&["/bin/cat"]);
+    assert_eq!(stage.run(&["show", &alive, "--json"]).exits(0).result()["exit"], Value::Null);
 }
 
 #[test]

@@ -104,6 +104,7 @@ impl<'a> SessionMatcher<'a> {
                 let written_at = self.written_at(session);
                 let may_be_open = shows_life(place, written_at);
                 OpenCandidate {
+                    started_at: session.digest.started_at,
                     written_at,
                     prompted: session.digest.turns > 0 || session.digest.first_prompt.is_some(),
                     ended_at: may_be_open
