@@ -95,6 +95,9 @@ pub enum HookMeaning {
 /// Longest text that is taken from a payload; the payload itself may be spilled whole.
 const MAX_TEXT_BYTES: usize = 16 << 10;
 
+/// Longest text of a tool's input that stands for the whole of it: it is read at a glance.
+const MAX_QUESTION_CHARS: usize = 300;
+
 /// Names under which agents give one thing.
 const SESSION_FIELDS: &[&str] = &["session_id", "sessionId", "thread-id", "conversation_id"];
 const SUBAGENT_FIELDS: &[&str] = &["agent_id", "agentId"];
@@ -104,6 +107,19 @@ const MESSAGE_FIELDS: &[&str] =
     &["last_assistant_message", "last-assistant-message", "prompt_response", "message"];
 const DETAIL_FIELDS: &[&str] =
     &["reason", "tool_name", "toolName", "source", "trigger", "stopReason"];
+/// What a person has to know of a tool's input before anything else of it.
+const QUESTION_FIELDS: &[&str] = &[
+    "command",
+    "cmd",
+    "file_path",
+    "path",
+    "notebook_path",
+    "url",
+    "query",
+    "pattern",
+    "question",
+    "description",
+];
 
 /// The fields of a payload. One that was cut off still has those before the cut.
 struct Fields<'a>(Vec<(&'a [u8], JsonValue<'a>)>);
@@ -130,6 +146,20 @@ impl<'a> Fields<'a> {
         let texts: Vec<String> = blocks.iter_elements().filter_map(text).collect();
         truncate_text(&texts.join("\n"))
     }
+
+    /// What a question is about: the command, the file or the question itself of a tool's input.
+    fn asked_text(&self) -> Option<String> {
+        let input = self.get("tool_input").or_else(|| self.get("toolInput"))?;
+        let glance = |text: &str| match text.char_indices().nth(MAX_QUESTION_CHARS) {
+            Some((end, _)) => Some(format!("{}…", &text[..end])),
+            None => truncate_text(text),
+        };
+        let of_object = |object: JsonValue<'a>| {
+            QUESTION_FIELDS.iter().find_map(|name| glance(&object.get(name)?.as_str()?))
+        };
+        let first_question = || of_object(input.get("questions")?.iter_elements().next()?);
+        of_object(input).or_else(first_question)
+    }
 }
 
 /// What a payload says. An event that is not in the table, or a payload that names no session, says
@@ -154,7 +184,9 @@ pub fn read_hook_event(hooks: &AgentHooks, event: &str, payload: &[u8]) -> Optio
         cwd: fields.first_text(&["cwd"]),
         transcript: fields.first_text(TRANSCRIPT_FIELDS),
         prompt: prompt.filter(|_| happening == HookHappening::TurnStart),
-        message: fields.first_text(MESSAGE_FIELDS),
+        message: fields.first_text(MESSAGE_FIELDS).or_else(|| {
+            (happening == HookHappening::Waiting).then(|| fields.asked_text()).flatten()
+        }),
         detail: fields.first_text(DETAIL_FIELDS),
         model: fields.first_text(&["model"]),
         session,

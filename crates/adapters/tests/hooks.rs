@@ -61,6 +61,37 @@ fn codex_tells_of_turns_and_questions() {
 }
 
 #[test]
+fn a_question_is_told_with_what_the_tool_is_to_do() {
+    let asked = |input: &str| {
+        let hooks = adapters::by_id("claude-code").unwrap().agent_profile().hooks.unwrap();
+        let payload = format!(r#"{{"session_id":"s","tool_name":"T","tool_input":{input}}}"#);
+        let told = hooks::read_hook_event(hooks, "PermissionRequest", payload.as_bytes()).unwrap();
+        assert_eq!(told.detail.as_deref(), Some("T"));
+        told.message
+    };
+    let known = [
+        (r#"{"description":"d","command":"cargo test"}"#, "cargo test"),
+        (r#"{"file_path":"/a b","content":"long"}"#, "/a b"),
+        (r#"{"url":"https://x.example"}"#, "https://x.example"),
+        (r#"{"questions":[{"question":"Which of the two?","options":[]}]}"#, "Which of the two?"),
+    ];
+    for (input, about) in known {
+        assert_eq!(asked(input).as_deref(), Some(about), "{input}");
+    }
+    for input in ["{}", "[]", "null", r#""text""#, r#"{"command":7}"#, r#"{"questions":[]}"#] {
+        assert_eq!(asked(input), None, "{input}");
+    }
+    let long = asked(&format!(r#"{{"command":"{}"}}"#, "é".repeat(5000))).unwrap();
+    assert_eq!(long.chars().count(), 301, "a glance, not a page");
+    // Real ones, of real runs.
+    for (agent, version) in [("claude-code", "2.1.325"), ("codex", "0.166.0")] {
+        let mut events = told(agent, version).into_iter();
+        let asks = events.find(|(event, _)| event == "PermissionRequest").unwrap().1.unwrap();
+        assert!(asks.detail.is_some() && asks.message.is_some(), "{agent}: {asks:?}");
+    }
+}
+
+#[test]
 fn gemini_calls_a_turn_an_agent() {
     let told = happenings("gemini", "0.61.0");
     let expected = [

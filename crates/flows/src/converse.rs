@@ -1,7 +1,9 @@
 //! The conversation of a session, whichever agent held it.
 
+use std::collections::VecDeque;
+
 use adapters::{ReadError, TranscriptSource};
-use model::conversation::ConversationEntry;
+use model::conversation::{ConversationEntry, ConversationRole};
 
 /// Reads the conversation from `position` on; returns where to go on later.
 pub fn read_conversation(
@@ -13,5 +15,121 @@ pub fn read_conversation(
     match adapters::by_id(agent) {
         Some(adapter) => adapter.read_conversation(source, position, say),
         None => Ok(position),
+    }
+}
+
+/// A part of a conversation, kept while the whole is read: what lies outside of it takes no memory.
+#[derive(Debug)]
+pub struct TalkWindow {
+    first: usize,
+    last: Option<usize>,
+    limit: usize,
+    hides_system: bool,
+    kept: VecDeque<ConversationEntry>,
+    total: usize,
+    hidden: usize,
+}
+
+/// What a window kept.
+#[derive(Debug)]
+pub struct TalkPart {
+    pub entries: Vec<ConversationEntry>,
+    /// Entries before the first of them.
+    pub omitted: usize,
+    /// Entries of the whole conversation, hidden ones apart.
+    pub total: usize,
+    /// Entries that the agent put in for itself, and that were not wanted.
+    pub hidden: usize,
+}
+
+impl TalkWindow {
+    /// From the entry with that number on (from 0), of those the last so many, of those so many.
+    pub fn new(first: usize, last: Option<usize>, limit: Option<usize>) -> Self {
+        Self {
+            first,
+            last,
+            limit: limit.unwrap_or(usize::MAX),
+            hides_system: false,
+            kept: VecDeque::new(),
+            total: 0,
+            hidden: 0,
+        }
+    }
+
+    /// Without what the agent put in for itself; it is not counted either.
+    #[must_use]
+    pub fn without_system(self, hides_system: bool) -> Self {
+        Self { hides_system, ..self }
+    }
+
+    pub fn add_entry(&mut self, entry: ConversationEntry) {
+        if self.hides_system && entry.role == ConversationRole::System {
+            self.hidden += 1;
+            return;
+        }
+        let number = self.total;
+        self.total += 1;
+        if number < self.first {
+            return;
+        }
+        match self.last {
+            Some(0) => {}
+            Some(last) => {
+                if self.kept.len() == last {
+                    self.kept.pop_front();
+                }
+                self.kept.push_back(entry);
+            }
+            None if self.kept.len() < self.limit => self.kept.push_back(entry),
+            None => {}
+        }
+    }
+
+    pub fn into_part(mut self) -> TalkPart {
+        let by_last = self.last.map_or(0, |last| self.total.saturating_sub(last));
+        let omitted = self.first.max(by_last).min(self.total);
+        self.kept.truncate(self.limit);
+        let (total, hidden) = (self.total, self.hidden);
+        TalkPart { entries: self.kept.into(), omitted, total, hidden }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_is_what_is_left_of_the_whole_and_keeps_no_more() {
+        let entry = |number: usize| {
+            let role =
+                if number % 3 == 0 { ConversationRole::System } else { ConversationRole::User };
+            ConversationEntry::new(None, role, number.to_string())
+        };
+        let all: Vec<ConversationEntry> = (0..20).map(entry).collect();
+        for hides_system in [false, true] {
+            let mut talk = all.clone();
+            talk.retain(|one| !hides_system || one.role != ConversationRole::System);
+            for first in [0, 1, 7, 20, 90] {
+                let ends = [Some(0), Some(4), Some(50)].map(|last| (last, None));
+                let limits = [None, Some(0), Some(3)].map(|limit| (None, limit));
+                for (last, limit) in ends.into_iter().chain(limits) {
+                    let mut window =
+                        TalkWindow::new(first, last, limit).without_system(hides_system);
+                    for one in &all {
+                        window.add_entry(one.clone());
+                        let most = last.or(limit).unwrap_or(usize::MAX);
+                        assert!(window.kept.len() <= most, "{first} {last:?} {limit:?}");
+                    }
+                    let part = window.into_part();
+                    let by_last = last.map_or(0, |last| talk.len().saturating_sub(last));
+                    let omitted = first.max(by_last).min(talk.len());
+                    let wanted: Vec<_> =
+                        talk[omitted..].iter().take(limit.unwrap_or(usize::MAX)).collect();
+                    assert_eq!(part.entries.iter().collect::<Vec<_>>(), wanted);
+                    assert_eq!((part.omitted, part.total), (omitted, talk.len()));
+                    assert_eq!(part.hidden, all.len() - talk.len());
+                }
+            }
+        }
     }
 }

@@ -226,7 +226,10 @@ impl World {
 
     fn make(&mut self, place: usize, prompted: bool) -> usize {
         let written_at = Some(self.shown(self.minute));
-        self.sessions.push((place, OpenCandidate { started_at: written_at, written_at, prompted, ended_at: None }));
+        self.sessions.push((
+            place,
+            OpenCandidate { started_at: written_at, written_at, prompted, ended_at: None },
+        ));
         self.sessions.len() - 1
     }
 

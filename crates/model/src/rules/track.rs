@@ -7,7 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::{HookHappening, HookReport};
+use crate::event::{HookEvent, HookHappening, HookReport};
 use crate::identity::Identity;
 use crate::status::Activity;
 use crate::time::Time;
@@ -183,8 +183,10 @@ impl HookTrack {
             }
             HookHappening::Waiting => {
                 self.adopt_owner(report);
+                // A question names its tool; a mere notification after it says less of the same one.
+                let known = self.waiting_for.take().filter(|_| hook.detail.is_none());
                 self.begin_activity(Activity::Waiting);
-                self.waiting_for = hook.message.clone().or_else(|| hook.detail.clone());
+                self.waiting_for = known.or_else(|| describe_question(hook));
             }
             HookHappening::TurnEnd => {
                 self.adopt_owner(report);
@@ -244,6 +246,14 @@ impl HookTrack {
         self.waiting_for = None;
         self.turn_started_at = None;
         TrackChange::Ended
+    }
+}
+
+/// What a session waits for: the tool and what it is to do, as far as each is known.
+fn describe_question(hook: &HookEvent) -> Option<String> {
+    match (&hook.detail, &hook.message) {
+        (Some(tool), Some(about)) => Some(format!("{tool}: {about}")),
+        (one, other) => other.clone().or_else(|| one.clone()),
     }
 }
 
@@ -368,6 +378,24 @@ mod tests {
             assert_eq!(track.turns, 1);
         }
         assert_eq!(track.last_sign_at, Some(Time::from_millis(9000)), "but it is a sign of life");
+    }
+
+    #[test]
+    fn a_question_says_its_tool_and_what_it_is_to_do_until_it_is_answered() {
+        let mut asks = at(3, Waiting);
+        asks.hook.detail = Some("Bash".into());
+        asks.hook.message = Some("cargo test".into());
+        let mut notified = at(4, Waiting);
+        notified.hook.message = Some("Claude needs your permission to use Bash".into());
+        let mut track = fold(&[at(1, SessionStart), at(2, TurnStart), asks.clone()]);
+        assert_eq!(track.waiting_for.as_deref(), Some("Bash: cargo test"));
+        track.apply_report(&notified);
+        assert_eq!(track.waiting_for.as_deref(), Some("Bash: cargo test"), "it says less");
+        track.apply_report(&at(5, Progress));
+        assert_eq!(track.waiting_for, None);
+        notified.at = Time::from_millis(6000);
+        track.apply_report(&notified);
+        assert_eq!(track.waiting_for, notified.hook.message, "it is another question");
     }
 
     fn any_report() -> impl Strategy<Value = HookReport> {

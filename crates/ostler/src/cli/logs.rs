@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use clap_complete::ArgValueCandidates;
 use flows::address;
-use flows::converse::read_conversation;
+use flows::converse::{TalkPart, TalkWindow, read_conversation};
 use flows::markdown::to_talk_entry;
 use flows::observe::{ObserveScope, Observed};
 use flows::terminal::tell;
@@ -88,27 +88,17 @@ impl LogsArgs {
         let one = address::resolve_session(&observation, &self.id, &here)?;
         // Before reading: what is added from now on is told.
         let watch = if self.follow { watch_transcript(one)? } else { None };
-        let mut entries = Vec::new();
-        let mut position = read_entries(one, 0, &mut entries)?;
         // Programs are given everything; people came for the talk.
         let hide_system = !self.all && !context.json && one.session.kind == SessionKind::Native;
-        if hide_system {
-            let before = entries.len();
-            entries.retain(is_talk);
-            let hidden = before - entries.len();
-            if hidden > 0 {
-                let records = text::format_plural(hidden as u64, "record");
-                output::print_notice(&format!(
-                    "{records} of the agent's own hidden; `--all` shows them"
-                ));
-            }
+        let first = self.from.map_or(0, |from| usize::try_from(from - 1).unwrap_or(usize::MAX));
+        let mut window = TalkWindow::new(first, self.last, self.limit).without_system(hide_system);
+        let mut position = read_entries(one, 0, &mut |entry| window.add_entry(entry))?;
+        let TalkPart { mut entries, omitted, total, hidden } = window.into_part();
+        if hidden > 0 {
+            let records = text::format_plural(hidden as u64, "record");
+            let words = format!("{records} of the agent's own hidden; `--all` shows them");
+            output::print_notice(&words);
         }
-        let by_number = self.from.map_or(0, |from| usize::try_from(from - 1).unwrap_or(usize::MAX));
-        let by_last = self.last.map_or(0, |last| entries.len().saturating_sub(last));
-        let total = entries.len();
-        let omitted = by_number.max(by_last).min(total);
-        entries.drain(..omitted);
-        entries.truncate(self.limit.unwrap_or(usize::MAX));
         if self.blocks && !context.json {
             return Err(Error::usage_error("`--blocks` is for programs", "add `--json`"));
         }
@@ -140,7 +130,7 @@ impl LogsArgs {
             let told = watch.wait_for(moment)?;
             moment = told.then_some(STORE_SETTLE_DELAY);
             entries.clear();
-            position = read_entries(one, position, &mut entries)?;
+            position = read_entries(one, position, &mut |entry| entries.push(entry))?;
             if hide_system {
                 entries.retain(is_talk);
             }
@@ -219,22 +209,21 @@ fn watch_transcript(one: &Observed) -> Result<Option<DirectoryWatch>, Error> {
 pub(crate) fn read_entries(
     one: &Observed,
     position: u64,
-    entries: &mut Vec<ConversationEntry>,
+    say: &mut dyn FnMut(ConversationEntry),
 ) -> Result<u64, Error> {
     let session = &one.session;
     if let (SessionKind::Hosted, Some(log)) = (session.kind, &session.transcript) {
         let directory = log.path.parent().unwrap_or(&log.path);
-        return tell::read_log_conversation(directory, position, &mut |entry| entries.push(entry))
-            .map_err(|error| Error::Read {
-                path: log.path.display().to_string(),
-                reason: error.to_string(),
-            });
+        return tell::read_log_conversation(directory, position, say).map_err(|error| {
+            Error::Read { path: log.path.display().to_string(), reason: error.to_string() }
+        });
     }
     let source =
         one.source.as_ref().ok_or_else(|| Error::NoTranscript { id: session.id.clone() })?;
-    read_conversation(session.agent, source, position, &mut |entry| entries.push(entry)).map_err(
-        |error| Error::Read { path: source.path.display().to_string(), reason: error.to_string() },
-    )
+    read_conversation(session.agent, source, position, say).map_err(|error| Error::Read {
+        path: source.path.display().to_string(),
+        reason: error.to_string(),
+    })
 }
 
 /// The beginning of a long text, and how much more there is.

@@ -7,7 +7,7 @@ use ratatui_core::layout::Rect;
 use ratatui_core::style::{Color, Modifier, Style};
 
 use super::command::{help_height, help_lines};
-use super::keys::KEY_TABLE;
+use super::keys::{KEY_TABLE, TopCommand};
 use super::layout::preview_inside;
 use super::list::{ListLine, is_selected};
 use super::palette::TopPalette;
@@ -16,6 +16,9 @@ use super::preview::ScreenPreview;
 use super::row::{TopRow, harmless};
 use super::state::{TopConsent, TopMode, TopState};
 use crate::render::text;
+
+/// What the keys of one command may take of the help.
+const MOST_KEY_COLUMNS: usize = 14;
 
 /// Everything that is drawn beside the state.
 pub(crate) struct TopDrawing<'a> {
@@ -524,6 +527,13 @@ impl TopDrawing<'_> {
     fn draw_help(&self, buffer: &mut Buffer, area: Rect) {
         let lines = help_lines(self.state.screen_rows);
         let width = area.width / if lines < KEY_TABLE.len() { 2 } else { 1 };
+        // A column of short keys leaves its room to the words.
+        let mut widest_keys = [0; 2];
+        for (index, row) in KEY_TABLE.iter().enumerate() {
+            let wide = text::display_width(&self.help_keys(row.command, MOST_KEY_COLUMNS));
+            let widest = &mut widest_keys[(index / lines).min(1)];
+            *widest = u16::try_from(wide).unwrap_or(0).max(*widest);
+        }
         for (index, row) in KEY_TABLE.iter().enumerate() {
             let (column, line) = ((index / lines) as u16, index % lines);
             let Some(line) = line.checked_sub(self.state.help_scroll) else { continue };
@@ -536,18 +546,24 @@ impl TopDrawing<'_> {
                 width: width.saturating_sub(1),
                 height: 1,
             };
-            let at = if width < 40 { 9 } else { 14 };
-            let mut keys = String::new();
-            for key in self.state.keys.keys_of(row.command) {
-                // A second key that does not fit is left out, the first never.
-                if keys.is_empty() || keys.len() + key.len() + 2 < usize::from(at) {
-                    keys.push_str(&key);
-                    keys.push(' ');
-                }
-            }
+            let at = if width < 40 { 9 } else { widest_keys[usize::from(column)] + 3 };
+            let keys = self.help_keys(row.command, usize::from(at));
             self.put(buffer, place, 1, &keys, Style::new().add_modifier(Modifier::BOLD));
             let does = text::cut_right(row.does, usize::from(width.saturating_sub(at + 1)));
             self.put(buffer, place, at, &does, Style::new());
         }
+    }
+
+    /// The keys of a command in so many columns. A second key that does not fit is left out, the first never.
+    fn help_keys(&self, command: TopCommand, columns: usize) -> String {
+        let mut keys = String::new();
+        for key in self.state.keys.keys_of(command) {
+            let between = usize::from(!keys.is_empty());
+            if keys.is_empty() || keys.len() + between + key.len() + 2 < columns {
+                keys.push_str(&" "[..between]);
+                keys.push_str(&key);
+            }
+        }
+        keys
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use flows::converse::TalkWindow;
 use flows::observe::{Observation, Observed};
 use model::conversation::{ConversationEntry, ConversationRole};
 use model::rules::explain::explain_verdict;
@@ -81,6 +82,12 @@ impl PaneText {
         Self { lines: lines.collect(), scroll: 0 }
     }
 
+    /// Lines of a name and a value each, as people read them: none is less than another.
+    pub(crate) fn of_facts(page: &str) -> Self {
+        let lines = page.lines().map(|line| (PaneTone::Plain, text::one_line(line)));
+        Self { lines: lines.collect(), scroll: 0 }
+    }
+
     /// The lines broken so that they fit.
     pub(crate) fn wrap_lines(&self, columns: u16) -> Vec<(PaneTone, String)> {
         let columns = usize::from(columns.max(1));
@@ -135,7 +142,7 @@ pub(crate) fn facts_of(observation: &Observation, name: &SessionName, now: Time)
         return PaneText::of_sentence("It is no longer there.");
     };
     let notes = SessionNotes { pin: observation.pins.get(name), ..SessionNotes::default() };
-    PaneText::of_page(&sessions::render_session_details(one, notes, now, NO_COLOURS))
+    PaneText::of_facts(&sessions::render_session_details(one, notes, now, NO_COLOURS))
 }
 
 /// Every fact that a verdict stands on, and whether the session may be collected.
@@ -211,8 +218,8 @@ pub(crate) fn read_talk(observation: &Observation, name: &SessionName) -> PaneTe
     let Some(one) = find_session(observation, name) else {
         return PaneText::of_sentence("It is no longer there.");
     };
-    let mut entries = Vec::new();
-    let mut keep = |entry| entries.push(entry);
+    let mut window = TalkWindow::new(0, Some(MAX_TALK_ENTRIES), None).without_system(true);
+    let mut keep = |entry| window.add_entry(entry);
     let read = match (one.session.kind, &one.session.transcript, &one.source) {
         (SessionKind::Hosted, Some(log), _) => {
             let directory = log.path.parent().unwrap_or(&log.path);
@@ -226,7 +233,7 @@ pub(crate) fn read_talk(observation: &Observation, name: &SessionName) -> PaneTe
         _ => return PaneText::of_sentence("Nothing was written yet."),
     };
     match read {
-        Ok(_) => talk_of(&entries),
+        Ok(_) => talk_of(&window.into_part().entries),
         Err(error) => PaneText::of_sentence(&format!("It cannot be read: {error}")),
     }
 }

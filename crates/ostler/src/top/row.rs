@@ -120,7 +120,10 @@ fn build_row(
         status: one.verdict.status,
         label: harmless(label),
         agent: short_agent(session.agent).to_owned(),
-        doing: harmless(doing.unwrap_or("")),
+        doing: harmless(match session.kind {
+            SessionKind::Hosted => without_directory(doing.unwrap_or("")),
+            _ => doing.unwrap_or(""),
+        }),
         project: harmless(project),
         branch: harmless(digest.branch.as_deref().unwrap_or("")),
         last_sign: session.last_activity_at(),
@@ -140,6 +143,13 @@ fn build_row(
 pub(crate) fn harmless(text: &str) -> String {
     let cut = text.char_indices().nth(MAX_TEXT_CHARS).map_or(text.len(), |(end, _)| end);
     text::one_line(text[..cut].trim())
+}
+
+/// A command whose program is called by its name: where it lies says less than what it is given.
+fn without_directory(command: &str) -> &str {
+    let program = command.split(' ').next().unwrap_or("");
+    let is_path = program.starts_with('/') && !program.ends_with('/');
+    program.rfind('/').filter(|_| is_path).map_or(command, |slash| &command[slash + 1..])
 }
 
 /// The agent in the list: its family is clear without the second word.

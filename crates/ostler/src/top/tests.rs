@@ -13,9 +13,9 @@ use ratatui_core::style::Modifier;
 
 use super::draw::{TopDrawing, next_age_change};
 use super::input::{TopInput, TopInputParser};
-use super::list::TopSelection;
+use super::list::{ListLine, TopSelection};
 use super::palette::TopPalette;
-use super::pane::{PaneKind, PaneText};
+use super::pane::{PaneKind, PaneText, PaneTone};
 use super::row::{TopRow, harmless};
 use super::state::{TopAction, TopConsent, TopMode, TopState};
 
@@ -160,6 +160,41 @@ proptest! {
             let label = format!("s{} ", place);
             prop_assert!(marked.contains(&label), "it is on the screen: {page}");
         }
+    }
+}
+
+proptest! {
+    #[test]
+    fn row_01_who_needs_somebody_comes_first_whatever_the_others_do(
+        mix in prop::collection::vec(
+            (0..Status::ALL.len(), prop::option::of(0..Activity::ALL.len()), 0u64..9000, 0u64..3),
+            1..24,
+        ),
+        by_project in any::<bool>(),
+    ) {
+        let rows = mix.iter().enumerate().map(|(number, (status, activity, age, project))| {
+            let facts = AttentionFacts {
+                kind: SessionKind::Native,
+                status: Status::ALL[*status],
+                activity: activity.map(|one| Activity::ALL[one]),
+                last_sign: Some(ago(*age)),
+            };
+            let made = row(&format!("s{number}"), Activity::Working, *age, "x");
+            let place = AttentionPlace::of_facts(&facts, made.name.clone(), Some(ago(600)), NOW);
+            TopRow { place, status: facts.status, project: format!("p{project}"), ..made }
+        });
+        let mut state = state_of(120, 40, rows.collect());
+        state.folds = [false, false];
+        press(&mut state, if by_project { b"ao" } else { b"a" }, NOW);
+        let listed: Vec<&TopRow> = state.list_lines().iter().filter_map(|line| match line {
+            ListLine::Row(index) => Some(&state.rows[*index]),
+            _ => None,
+        }).collect();
+        prop_assert_eq!(listed.len(), mix.len(), "everybody is listed once");
+        let needs = |row: &&&TopRow| row.group() == AttentionGroup::NeedsYou;
+        let first = listed.iter().take_while(needs).count();
+        prop_assert_eq!(first, listed.iter().filter(needs).count(), "nobody stands before them");
+        prop_assert!(listed[..first].is_sorted_by_key(|row| row.last_sign), "the longest first");
     }
 }
 
@@ -493,11 +528,21 @@ fn row_29_every_key_is_in_the_help_at_every_size() {
         for binding in super::keys::KEY_TABLE {
             let words: String = binding.does.chars().take(16).collect();
             assert!(shown.contains(&words), "{columns}x{rows}: {words}: {shown}");
+            // Where two columns have room for words, none of them is cut.
+            let is_whole = columns < 80 || shown.contains(binding.does);
+            assert!(is_whole, "{columns}x{rows}: {}: {shown}", binding.does);
             assert!(shown.contains(binding.keys[0]), "{columns}x{rows}: {}", binding.name);
         }
         press(&mut state, b"x", NOW);
         assert_eq!(state.mode, TopMode::List);
     }
+}
+
+#[test]
+fn the_facts_of_a_session_are_read_as_easily_as_its_evidence() {
+    let page = "           id  abc\n        agent  claude-code\n  transcript  /a\n";
+    let pane = PaneText::of_facts(page);
+    assert!(pane.lines.iter().all(|(tone, _)| *tone == PaneTone::Plain), "{pane:?}");
 }
 
 #[test]

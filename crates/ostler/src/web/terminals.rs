@@ -25,6 +25,12 @@ use tokio::time::timeout;
 /// How long a host may take to read what is typed.
 const TYPE_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// How long a host may take to send its screen, before what has come is shown.
+const FIRST_SCREEN_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// What is read of a host at once.
+const READ_BYTES: usize = 64 << 10;
+
 /// Every terminal that is watched.
 #[derive(Debug)]
 pub(super) struct TerminalHub {
@@ -78,6 +84,8 @@ pub(super) struct ShownTerminal {
     pub(super) keyboard: Keyboard,
     /// How it ended.
     pub(super) over: Option<String>,
+    /// Whether the host has sent its screen yet.
+    has_come: bool,
 }
 
 impl TerminalFeed {
@@ -93,15 +101,38 @@ impl TerminalFeed {
             screen: Screen::new(size, ScreenLimits { scrollback_lines: 0 }),
             keyboard: Keyboard::Anothers,
             over: None,
+            has_come: false,
         };
         let (shown, changed) = (Mutex::new(shown), watch::Sender::new(0));
         let feed = Arc::new(Self { shown, changed, stream });
+        let early = feed.await_screen(&reader, early).map_err(broken)?;
         let weak = Arc::downgrade(&feed);
         std::thread::Builder::new()
             .name("terminal".to_owned())
             .spawn(move || read_terminal(reader, early, &weak))
             .map_err(broken)?;
         Ok(feed)
+    }
+
+    /// Reads until the whole screen has come, and with it who has the keyboard: nobody is shown an empty
+    /// screen that was never there. Gives what was read beyond that.
+    fn await_screen(
+        &self,
+        mut reader: &UnixStream,
+        mut input: Vec<u8>,
+    ) -> std::io::Result<Vec<u8>> {
+        let mut buffer = vec![0; READ_BYTES];
+        reader.set_read_timeout(Some(FIRST_SCREEN_TIMEOUT))?;
+        while !show_frames(&mut input, self) && !(self.lock().has_come && input.is_empty()) {
+            match reader.read(&mut buffer) {
+                Ok(count) if count > 0 => input.extend_from_slice(&buffer[..count]),
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                // Too late, or gone: whoever reads on finds out which.
+                _ => break,
+            }
+        }
+        reader.set_read_timeout(None)?;
+        Ok(input)
     }
 
     /// A feed that a test writes into.
@@ -112,6 +143,7 @@ impl TerminalFeed {
             screen: Screen::new(size, ScreenLimits { scrollback_lines: 0 }),
             keyboard: Keyboard::Free,
             over: None,
+            has_come: true,
         };
         let (shown, changed) = (Mutex::new(shown), watch::Sender::new(0));
         Ok(Arc::new(Self { shown, changed, stream }))
@@ -144,7 +176,7 @@ impl Drop for TerminalFeed {
 
 /// Reads what the host sends until its last watcher leaves, or the host is gone.
 fn read_terminal(mut reader: UnixStream, mut input: Vec<u8>, feed: &Weak<TerminalFeed>) {
-    let mut buffer = vec![0; 64 << 10];
+    let mut buffer = vec![0; READ_BYTES];
     loop {
         {
             let Some(feed) = feed.upgrade() else { return };
@@ -175,7 +207,10 @@ fn show_frames(input: &mut Vec<u8>, feed: &TerminalFeed) -> bool {
     let mut changed = false;
     loop {
         match stream::take_frame(input) {
-            Ok(Some((FrameKind::Bytes, bytes))) => drop(shown.screen.advance(&bytes)),
+            Ok(Some((FrameKind::Bytes, bytes))) => {
+                drop(shown.screen.advance(&bytes));
+                shown.has_come = true;
+            }
             Ok(Some((FrameKind::Size, payload))) => {
                 if let Ok(Dimensions { cols, rows }) = serde_json::from_slice(&payload) {
                     drop(shown.screen.resize(ScreenSize { cols, rows }));

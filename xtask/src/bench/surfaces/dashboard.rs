@@ -53,7 +53,11 @@ impl<'a> BusyHome<'a> {
     }
 
     fn add_terminal(&mut self, name: &str) -> Result<(), String> {
-        self.run(&["create", "--name", name, "--", "/bin/cat"])?;
+        self.add_program(name, &["--", "/bin/cat"])
+    }
+
+    fn add_program(&mut self, name: &str, options: &[&str]) -> Result<(), String> {
+        self.run(&[&["create", "--name", name], options].concat())?;
         self.terminals.push(name.to_owned());
         Ok(())
     }
@@ -164,6 +168,13 @@ impl OpenDashboard {
         std::iter::once(guard).chain(below).collect()
     }
 
+    /// What the dashboard itself holds; its guard is another process.
+    fn resident_megabytes(&self) -> Result<f64, String> {
+        let child = self.processes().get(1).copied().unwrap_or(0);
+        let status = read(&format!("/proc/{child}/status"))?;
+        Ok(number_after(&status, "VmRSS:") / 1024.0)
+    }
+
     fn close(self) -> Result<(), String> {
         let is_written = self.master.write(b"q").map_err(|error| error.to_string())? == 1;
         if is_written {
@@ -222,7 +233,7 @@ fn painting(ostler: &Path, dir: &Path, runs: usize, bounds: &mut Vec<Bound>) -> 
     home.run(&["ls", "-a", "-q"])?;
     let [listed] = side_by_side(runs.max(5), [home.command(&["ls"])])?;
     let mut paints = Vec::new();
-    let mut resident: f64 = 0.0;
+    let (mut resident, mut watched): (f64, f64) = (0.0, 0.0);
     for run in 0..runs.max(5) {
         let begun = Instant::now();
         let mut top = OpenDashboard::open(&home)?;
@@ -230,9 +241,18 @@ fn painting(ostler: &Path, dir: &Path, runs: usize, bounds: &mut Vec<Bound>) -> 
         paints.push(begun.elapsed());
         if run == 0 {
             top.drain(Duration::from_secs(3))?;
-            let child = top.processes().get(1).copied().unwrap_or(0);
-            let status = read(&format!("/proc/{child}/status"))?;
-            resident = number_after(&status, "VmRSS:") / 1024.0;
+            resident = top.resident_megabytes()?;
+            let wide = ["--cols", "200", "--rows", "50", "--", "sh", "-c", "seq 1000; cat"];
+            home.add_program("wide-row", &wide)?;
+            top.wait_for("wide-row")?;
+            top.drain(Duration::from_secs(1))?;
+            let before = top.resident_megabytes()?;
+            // Of two rows it is the other one, wherever it came.
+            top.master.write(b"j").map_err(|error| error.to_string())?;
+            top.drain(Duration::from_secs(1))?;
+            top.master.write(b"k").map_err(|error| error.to_string())?;
+            top.drain(Duration::from_secs(1))?;
+            watched = (top.resident_megabytes()? - before).max(0.0);
         }
         top.close()?;
     }
@@ -242,6 +262,8 @@ fn painting(ostler: &Path, dir: &Path, runs: usize, bounds: &mut Vec<Bound>) -> 
     let what = format!("top: first paint with live rows against ls, {SESSIONS} sessions");
     bounds.push(bound(what, against, 1.3, "x"));
     bounds.push(bound(format!("top: resident, {SESSIONS} sessions"), resident, 45.0, " MB"));
+    let what = "top: memory for a watched terminal of 200 by 50".to_owned();
+    bounds.push(bound(what, watched, 1.5, " MB"));
     Ok(())
 }
 

@@ -133,6 +133,26 @@ fn row_46_what_a_page_shows_is_the_snapshot() {
 }
 
 #[test]
+fn row_46_the_first_frame_is_the_whole_screen_and_whose_keyboard_it_is() {
+    let home = TempHome::new();
+    let web = WebUnderTest::start(&home, "");
+    let token = web.sign_in();
+    let script = "printf '\\033[?1002hready'; cat";
+    let hosted = HostedUnderTest::create(&home, &["/bin/sh", "-c", script]);
+    run(&home, &format!("wait {} --text ready", hosted.id)).exits(0);
+    // Each time it is joined anew: nobody else watches it.
+    for time in 0..20 {
+        let mut socket = web.open_socket(&token);
+        subscribe(&mut socket, &hosted.id);
+        let frame = socket.hear_until("the first frame", |frame| frame.get("gen").is_some());
+        let mut page = ShownPage::default();
+        page.apply(&frame);
+        assert_eq!(page.text().trim_end(), "ready", "the {time}. time: {frame}");
+        assert_eq!((page.writer.as_str(), &frame["mouse"]), ("none", &json!("drag")), "{frame}");
+    }
+}
+
+#[test]
 fn row_47_frames_merge_while_one_is_unseen() {
     let home = TempHome::new();
     let web = WebUnderTest::start(&home, "");

@@ -1,5 +1,6 @@
 //! Tools that look: sessions, conversations and search.
 
+use flows::converse::{TalkPart, TalkWindow};
 use flows::observe::{ObserveScope, Observed};
 use flows::search::{
     EntryScope, QueryOptions, SearchQuery, SessionScope, hit_view, list_targets, start_search,
@@ -273,17 +274,17 @@ impl McpTool for ReadTalk {
     fn run(state: &McpServerState, input: TalkInput) -> Result<TalkOutput, Error> {
         let observation = state.call_context().observe_now(ObserveScope::All, &[])?;
         let one = state.find_visible(&observation, &input.id)?;
-        let mut all = Vec::new();
-        logs::read_entries(one, 0, &mut all)?;
-        let total = all.len();
         let limit = input.limit.unwrap_or(MOST_ROWS).clamp(1, MOST_ROWS);
-        let first = match input.from {
-            Some(from) => usize::try_from(from.max(1) - 1).unwrap_or(usize::MAX).min(total),
-            None => total.saturating_sub(limit),
+        let from = |number: u64| usize::try_from(number.max(1) - 1).unwrap_or(usize::MAX);
+        let mut window = match input.from {
+            Some(number) => TalkWindow::new(from(number), None, Some(limit)),
+            None => TalkWindow::new(0, Some(limit), None),
         };
+        logs::read_entries(one, 0, &mut |entry| window.add_entry(entry))?;
+        let TalkPart { entries: all, omitted: first, total, .. } = window.into_part();
         let mut entries = Vec::new();
         let mut room = MOST_TALK_CHARS;
-        for (index, entry) in all.iter().enumerate().skip(first).take(limit) {
+        for (index, entry) in (first..).zip(&all) {
             let quoted = QuotedText::passage(&entry.text, MOST_ENTRY_CHARS.min(room));
             room = room.saturating_sub(quoted.char_count());
             entries.push(TalkEntry {
