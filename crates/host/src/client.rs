@@ -11,8 +11,7 @@ use model::hosted::{FaultCode, HostFault};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// How long a host may take for what it can do at once.
-pub const HOST_ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+pub use crate::timeouts::HOST_ANSWER_TIMEOUT;
 
 /// A host that can be asked.
 #[derive(Clone, Copy, Debug)]

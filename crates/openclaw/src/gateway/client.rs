@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::websocket::{WebSocket, WebSocketError};
 use crate::config::{GatewayAuth, GatewayConfig};
+use crate::timeouts::PORT_CONNECT_TIMEOUT;
 
 /// The protocols that are spoken: 3 up to 2026.5, 4 since.
 const PROTOCOLS: (u32, u32) = (3, 4);
@@ -106,7 +107,7 @@ fn gateway_address(gateway: &GatewayConfig) -> Result<SocketAddr, GatewayCallErr
     };
     let Some(url) = &gateway.remote else {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, gateway.port));
-        if gateway.tls && TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_ok() {
+        if gateway.tls && TcpStream::connect_timeout(&address, PORT_CONNECT_TIMEOUT).is_ok() {
             return Err(elsewhere(&address.to_string(), "it speaks TLS, which ostler does not"));
         }
         return Ok(address);

@@ -29,6 +29,7 @@ use crate::cli::{CliContext, complete};
 use crate::env;
 use crate::error::{self, Error};
 use crate::render::{duration, output, text};
+use crate::timeouts::{AGENT_STOP_GRACE, FUSE_PROGRAM_TIMEOUT};
 
 declare_commands![
     CommandEntry { place: HelpPlace(Drive, 23), ..entry!("fuse", FuseArgs, run_fuse) },
@@ -91,10 +92,7 @@ declare_commands![
 ];
 
 /// How a program that a fuse runs is limited.
-const EXEC_LIMITS: RunLimits = RunLimits { time: Duration::from_secs(120), output_bytes: 1 << 20 };
-
-/// How long an agent has to end by itself.
-const STOP_GRACE: Duration = Duration::from_secs(10);
+const EXEC_LIMITS: RunLimits = RunLimits { time: FUSE_PROGRAM_TIMEOUT, output_bytes: 1 << 20 };
 
 /// Timers on sessions and directories: stop an agent, run a program or tell, when the time has come.
 ///
@@ -478,7 +476,7 @@ fn stop_targets(
     targets: &[&Observed],
 ) -> Result<FuseSettlement, Error> {
     let terminals = context.terminals_home()?;
-    let options = StopOptions { grace: STOP_GRACE, now: false, turn_only: false };
+    let options = StopOptions { grace: AGENT_STOP_GRACE, now: false, turn_only: false };
     let (mut stopped, mut left) = (0, 0);
     for one in targets {
         let name = one.session.session_name();

@@ -29,6 +29,7 @@ use crate::error::{self, Error};
 use crate::render::colour::Painter;
 use crate::render::session_table::{self, SessionTable};
 use crate::render::{output, sessions, text};
+use crate::timeouts::AGE_INTERVAL;
 
 declare_commands![CommandEntry {
     place: HelpPlace(Everyday, 1),
@@ -131,9 +132,6 @@ pub(crate) struct LsArgs {
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, value_parser = parse_interval)]
     watch: Option<Option<Duration>>,
 }
-
-/// How often a table that is watched is drawn for its ages alone.
-const AGE_INTERVAL: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum SortKey {

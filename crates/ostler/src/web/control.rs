@@ -6,7 +6,7 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use flows::writer::{HomeId, fallback_directory};
 use model::wire::WebTab;
@@ -18,9 +18,8 @@ use tokio::time::timeout;
 
 use super::server::tab_view;
 use super::{WebState, make_link};
+use crate::timeouts::{CONTROL_TIMEOUT, PAGE_ACCEPT_BACKOFF};
 
-/// How long either side waits for the other.
-const CONTROL_TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest line.
 const MAX_LINE_BYTES: u64 = 64 << 10;
 
@@ -122,7 +121,7 @@ pub(super) fn serve_control(
         let _server = server;
         loop {
             let Ok((stream, _)) = listener.accept().await else {
-                tokio::time::sleep(Duration::from_millis(50)).await;
+                tokio::time::sleep(PAGE_ACCEPT_BACKOFF).await;
                 continue;
             };
             if !sys::socket::peer_of(&stream).is_ok_and(|peer| peer.is_us()) {
