@@ -96,7 +96,7 @@ fn exchange<Q: HostQuery>(
     match (response.ok, response.result, response.error) {
         (true, Some(result), _) => {
             let result =
-                serde_json::from_str(result.get()).map_err(|error| wrong(error.to_string()))?;
+                serde_json::from_slice(result.get().as_bytes()).map_err(|error| wrong(error.to_string()))?;
             Ok((result, reader))
         }
         (false, _, Some(fault)) => Err(fault),

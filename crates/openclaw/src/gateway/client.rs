@@ -230,7 +230,7 @@ fn answer_to(socket: &mut WebSocket, id: &str) -> Result<Value, WebSocketError> 
 }
 
 fn json_of(text: &str) -> Result<Value, WebSocketError> {
-    serde_json::from_str(text)
+    serde_json::from_slice(text.as_bytes())
         .map_err(|_| WebSocketError::Garbled("a message is not JSON".to_owned()))
 }
 

@@ -14,6 +14,7 @@ use flows::observe::{Observation, ObserveScope, Observed};
 use model::address::ShortIds;
 use model::control::groups::GroupMember;
 use model::filter::FilterWords;
+use model::json_text::write_session_element;
 use model::rules::attention::{AttentionFacts, AttentionGroup};
 use model::rules::judge::Verdict;
 use model::status::{Activity, Status};
@@ -325,7 +326,7 @@ impl LsArgs {
                     frame,
                     "sessions",
                     &shown,
-                    session_view,
+                    &|out, one, depth| write_session_element(out, &session_view(one), depth),
                 )?;
             }
         } else if self.quiet {

@@ -124,7 +124,7 @@ fn list_sessions(source: &LiveSource) -> Result<Vec<u8>, String> {
         incomplete: &observation.incomplete,
         unattached: &observation.unattached,
     };
-    let mut listed = serde_json::to_value(&result).map_err(|error| error.to_string())?;
+    let mut listed = model::json_text::to_json_value(&result).map_err(|error| error.to_string())?;
     redact_sessions(&mut listed);
     serde_json::to_vec(&listed).map_err(|error| error.to_string())
 }

@@ -137,7 +137,7 @@ async fn answer_order(mut stream: tokio::net::UnixStream, state: &Arc<WebState>)
     let (reader, mut writer) = stream.split();
     let mut line = String::new();
     tokio::io::BufReader::new(reader.take(MAX_LINE_BYTES)).read_line(&mut line).await?;
-    let order: WebOrder = serde_json::from_str(&line)?;
+    let order: WebOrder = serde_json::from_slice(line.as_bytes())?;
     let worker = Arc::clone(state);
     // What is kept of tabs is written by the writer, who may be busy.
     let answer = tokio::task::spawn_blocking(move || carry_out(&worker, &order)).await;
@@ -211,5 +211,5 @@ fn exchange_lines(mut stream: &UnixStream, order: &WebOrder) -> Result<WebAnswer
     let mut answer = String::new();
     BufReader::new(stream).read_line(&mut answer)?;
     // One that does not understand an order says nothing; one that says more than this knows is newer.
-    serde_json::from_str(&answer).map_err(|_| WebControlError::OtherRelease)
+    serde_json::from_slice(answer.as_bytes()).map_err(|_| WebControlError::OtherRelease)
 }
