@@ -95,8 +95,8 @@ fn exchange<Q: HostQuery>(
         serde_json::from_slice(&answer).map_err(|error| wrong(error.to_string()))?;
     match (response.ok, response.result, response.error) {
         (true, Some(result), _) => {
-            let result =
-                serde_json::from_slice(result.get().as_bytes()).map_err(|error| wrong(error.to_string()))?;
+            let result = serde_json::from_slice(result.get().as_bytes())
+                .map_err(|error| wrong(error.to_string()))?;
             Ok((result, reader))
         }
         (false, _, Some(fault)) => Err(fault),

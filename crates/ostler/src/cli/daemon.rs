@@ -50,12 +50,8 @@ declare_commands![
         place: HelpPlace(SetUp, 2),
         effect: WritesState,
         answers: &[answer::<wire::DaemonResult>()],
-        cases: &[refused("daemon start --no-such-option")],
-        uncased: &[
-            (Usual, "it is started and ended in tests/cli/daemon.rs"),
-            ONE_HOME,
-            ONE_PROGRAM
-        ],
+        cases: &[usual("daemon start"), refused("daemon start --no-such-option")],
+        uncased: &[ONE_HOME, ONE_PROGRAM],
         ..entry!("daemon start")
     },
     CommandEntry {
@@ -65,10 +61,10 @@ declare_commands![
         examples: &[example("daemon stop", "Stop it; everything works without it.")],
         cases: &[
             empty("daemon stop"),
-            refused("daemon stop --no-such-option"),
-            also("daemon stop")
+            usual("daemon stop").after(&["daemon start"]),
+            refused("daemon stop --no-such-option")
         ],
-        uncased: &[(Usual, "it is started and ended in tests/cli/daemon.rs"), ONE_PROGRAM],
+        uncased: &[ONE_PROGRAM],
         ..entry!("daemon stop")
     },
     CommandEntry {
@@ -77,10 +73,10 @@ declare_commands![
         examples: &[example("daemon status", "Whether it runs.")],
         cases: &[
             empty("daemon status"),
-            refused("daemon status --no-such-option"),
-            also("daemon status")
+            usual("daemon status").after(&["daemon start"]),
+            refused("daemon status --no-such-option")
         ],
-        uncased: &[(Usual, "it is started and ended in tests/cli/daemon.rs"), ONE_PROGRAM],
+        uncased: &[ONE_PROGRAM],
         ..entry!("daemon status")
     }
 ];

@@ -67,8 +67,12 @@ declare_commands![
         place: HelpPlace(Drive, 3),
         effect: WritesState,
         answers: &[answer::<::model::control::fuse_wire::FusesResult>()],
-        cases: &[empty("fuse extend f0 --by 1h"), refused("fuse extend f0")],
-        uncased: &[(Usual, "a fuse has a random id: tests/cli/fuses.rs"), ONE_FILE],
+        cases: &[
+            empty("fuse extend f0 --by 1h"),
+            usual("fuse extend ID --by 1h").after(&["fuse set --dir . --after 1h --do event"]),
+            refused("fuse extend f0")
+        ],
+        uncased: &[ONE_FILE],
         examples: &[example("fuse extend --help", "How to put one off.")],
         ..entry!("fuse extend")
     },
@@ -76,8 +80,12 @@ declare_commands![
         place: HelpPlace(Drive, 4),
         effect: WritesState,
         answers: &[answer::<::model::control::fuse_wire::FusesResult>()],
-        cases: &[empty("fuse cancel f0"), refused("fuse cancel")],
-        uncased: &[(Usual, "a fuse has a random id: tests/cli/fuses.rs"), ONE_FILE],
+        cases: &[
+            empty("fuse cancel f0"),
+            usual("fuse cancel ID").after(&["fuse set --dir . --after 1h --do event"]),
+            refused("fuse cancel")
+        ],
+        uncased: &[ONE_FILE],
         examples: &[example("fuse cancel --help", "How to take one back.")],
         ..entry!("fuse cancel")
     },

@@ -231,7 +231,14 @@ fn print_plan(context: &CliContext, mut result: GcResult) -> Result<ExitCode, Er
         // There may be very many: they are written on all cores.
         let items = std::mem::take(&mut result.items);
         let items: Vec<&PlannedItem> = items.iter().collect();
-        output::print_json_with(context.name, context.now, &result, "items", &items, &write_plan_element)?;
+        output::print_json_with(
+            context.name,
+            context.now,
+            &result,
+            "items",
+            &items,
+            &write_plan_element,
+        )?;
     } else {
         print_plan_text(&result)?;
     }
