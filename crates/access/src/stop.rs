@@ -30,7 +30,7 @@ use model::address::AddressError;
 /// Why a session is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopReason {
-    /// On request.
+    /// Somebody asked for it.
     Asked,
     /// Its time is over.
     Expired,

@@ -1,4 +1,4 @@
-//! Aider.
+//! The adapter of Aider: reads its sessions.
 //!
 //! Everything said in a repository is appended to one file there, `.aider.chat.history.md`:
 //! `# aider chat started at …` opens each run, `#### ` marks what a person typed, `> ` what the

@@ -1,4 +1,4 @@
-//! Amp.
+//! The adapter of Amp: reads its sessions.
 //!
 //! Threads were kept whole, one JSON document each, in `threads/T-<uuid>.json`: title, time of
 //! creation, the workspace as a URL, and messages with their usage. Since spring 2026 new threads

@@ -1,4 +1,4 @@
-//! Cline.
+//! The adapter of Cline: reads its sessions.
 //!
 //! A session is a directory of the same name: `<id>.json` says who runs it and how it stands,
 //! `<id>.messages.json` is the conversation as one document, written anew after each answer (so it

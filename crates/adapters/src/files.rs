@@ -305,7 +305,6 @@ fn with_scratch<T>(work: impl FnOnce(&mut Vec<u8>) -> T) -> T {
 enum Short {
     /// The end, as it was then: of a regular file there is no need to ask again.
     End,
-    /// Nothing.
     Nothing,
     /// Nothing; and where it ends, it was cut off by us: what begins there is not handed out.
     Cut,

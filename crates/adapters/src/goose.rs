@@ -1,4 +1,4 @@
-//! Goose.
+//! The adapter of Goose: reads its sessions.
 //!
 //! Sessions and messages are rows of `sessions/sessions.db`; versions before 1.10 wrote one
 //! `sessions/<id>.jsonl` each, whose first line is about the session, and an upgrade copies those

@@ -1,4 +1,4 @@
-//! Pi.
+//! The adapter of Pi: reads its sessions.
 //!
 //! Transcripts are `sessions/--<directory>--/<time>_<id>.jsonl`: a header, then entries that form
 //! a tree through `parentId`, so one file may hold several branches. What was asked and paid for

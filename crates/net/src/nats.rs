@@ -281,7 +281,6 @@ pub struct StoredRecord {
     pub sequence: u64,
     /// When the hub stored it, by the hub's clock.
     pub stored_at: Time,
-    /// Its bytes.
     pub bytes: Bytes,
 }
 

@@ -51,6 +51,7 @@ pub(crate) const LONGEST_RECONNECT_PAUSE: Duration = Duration::from_secs(30);
 // order
 /// How long a member may take to prepare an order, or to answer a question.
 pub(crate) const ORDER_PREPARE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a member may take to answer a question about its sessions or its conversations.
 pub(crate) const ORDER_READ_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long it may take to carry one out. The hub lets a member answer for a minute.
 pub(crate) const ORDER_COMMIT_TIMEOUT: Duration = Duration::from_secs(58);
@@ -68,6 +69,7 @@ pub(crate) const OPERATORS_TIMEOUT: Duration = Duration::from_secs(4);
 pub(crate) const SSH_TIMEOUT: Duration = Duration::from_secs(60);
 
 // terminal_stream
+/// The pause between two parts of what a terminal shows: some thirty parts in a second.
 pub(crate) const CHUNK_PAUSE: Duration = Duration::from_millis(33);
 /// How long an attachment lasts that nobody keeps.
 pub const STREAM_LIFETIME: Duration = Duration::from_secs(30);

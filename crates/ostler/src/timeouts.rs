@@ -85,7 +85,7 @@ pub(crate) const HELPER_SETTLE_TIME: Duration = Duration::from_millis(20);
 pub(crate) const HELPER_END_INTERVAL: Duration = Duration::from_millis(5);
 /// How long a helper that is told to end is waited for.
 pub(crate) const HELPER_END_TIMEOUT: Duration = Duration::from_secs(2);
-/// The pauses before a helper that ended is started again.
+/// How long to wait before a helper that ended is started again, at first; it doubles.
 pub(crate) const SHORTEST_RESTART_PAUSE: Duration = Duration::from_secs(1);
 /// The longest of these pauses.
 pub(crate) const LONGEST_RESTART_PAUSE: Duration = Duration::from_secs(60);

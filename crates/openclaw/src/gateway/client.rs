@@ -33,11 +33,7 @@ pub enum GatewayCallError {
     },
     /// It is said to be elsewhere, and cannot be asked from here. Nothing was sent.
     #[error("OpenClaw's gateway is at {place}: {why}")]
-    Elsewhere {
-        place: String,
-        /// Why not.
-        why: String,
-    },
+    Elsewhere { place: String, why: String },
     /// There is a listener, but the question was not reached. Nothing was asked.
     #[error("OpenClaw's gateway on {place} could not be asked: {why}")]
     NotAsked { place: String, why: String },

@@ -260,7 +260,7 @@ impl TerminalWriter {
         self.has_keyboard.load(Ordering::Relaxed)
     }
 
-    /// Types bytes.
+    /// Sends what was typed to the host.
     pub(super) async fn type_bytes(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         self.send_frame(FrameKind::Bytes, bytes).await
     }

@@ -130,6 +130,7 @@ impl Stage {
     pub(crate) fn renewed(mut self) -> Self {
         self.end_terminals();
         self.own = TempHome::new();
+        self.id.clear();
         self
     }
 

@@ -26,9 +26,9 @@ const MAX_CHAPTERS: usize = 500;
 /// What a video is wrapped in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VideoContainer {
-    /// VP9.
+    /// VP9 in WebM.
     Webm,
-    /// H.264.
+    /// H.264 in MP4.
     Mp4,
 }
 
