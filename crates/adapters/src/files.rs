@@ -407,8 +407,3 @@ pub fn stamp_path(path: &Path) -> Option<FileStamp> {
 pub fn display_path(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
-
-/// The path that raw bytes (from a database or a link) name.
-pub fn path_from(bytes: &[u8]) -> PathBuf {
-    PathBuf::from(OsStr::from_bytes(bytes))
-}

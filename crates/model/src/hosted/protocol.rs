@@ -29,8 +29,6 @@ const RENDERERS: [&str; 2] = ["ghostty-web", "libghostty-vt"];
 pub const LONGEST_TEXT: usize = 1000;
 /// The longest pattern.
 pub const LONGEST_PATTERN: usize = 200;
-/// The longest name of a render profile.
-pub const LONGEST_PROFILE: usize = 100;
 
 /// Whose protocol a request speaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

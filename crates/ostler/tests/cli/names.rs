@@ -247,6 +247,62 @@ fn no_doc_comment_is_one_word() {
     assert!(short.is_empty(), "a comment of one word says what the name says: {short:#?}");
 }
 
+/// The public items that a text declares, but those of traits.
+fn public_items(text: &str) -> Vec<&str> {
+    let kinds = ["fn", "struct", "enum", "trait", "type", "const", "static"];
+    let mut found = Vec::new();
+    for line in text.lines() {
+        let Some(rest) = line.trim_start().strip_prefix("pub") else { continue };
+        let rest = match rest.strip_prefix('(') {
+            Some(scope) => scope.split_once(')').map_or("", |(_, rest)| rest),
+            None => rest,
+        };
+        let mut words = rest.split([' ', '(', '<', ':', ';', '=']).filter(|word| !word.is_empty());
+        let is_modifier = |word: &&str| ["async", "unsafe"].contains(word);
+        let mut word = words.find(|word| !is_modifier(word));
+        if word == Some("const") && rest.contains("const fn ") {
+            word = words.next();
+        }
+        if word.is_some_and(|word| kinds.contains(&word)) {
+            found.extend(words.next());
+        }
+    }
+    found
+}
+
+#[test]
+fn every_public_item_is_used() {
+    let root = workspace();
+    let mut texts = sources_below(&root.join("crates"));
+    for beside in ["xtask", "fuzz"] {
+        texts.extend(sources_below(&root.join(beside)));
+    }
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for (_, text) in &texts {
+        for word in text.split(|c: char| !c.is_alphanumeric() && c != '_') {
+            *counts.entry(word).or_default() += 1;
+        }
+    }
+    let sources = shipped_sources();
+    let mut unused = Vec::new();
+    for (path, text) in &sources {
+        // Declarations of one platform are used by code of that platform only.
+        for name in public_items(shipped_part(text)).iter().filter(|_| !is_platform_file(path)) {
+            if counts.get(name) == Some(&1) {
+                unused.push(format!("{}: {name}", path.display()));
+            }
+        }
+    }
+    assert!(unused.is_empty(), "public, and named nowhere else: {unused:#?}");
+}
+
+#[test]
+fn public_items_are_recognised() {
+    let text = "pub struct One<T> {\n    pub two: u8,\npub(crate) const fn three() {\npub const FOUR: u8 = 4;\n\
+                pub async fn five(\npub(in crate::x) type Six = u8;\nfn seven() {\npub mod eight;";
+    assert_eq!(public_items(text), ["One", "three", "FOUR", "five", "Six"]);
+}
+
 /// Whether a text defines something of this name.
 fn defines(text: &str, name: &str) -> bool {
     let ends = |rest: &str| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_');
