@@ -58,13 +58,7 @@ impl Adapter for Aider {
         for entry in entries.iter().filter(|entry| entry.name == HISTORY) {
             if entry.kind == EntryKind::File {
                 let path = root.join(HISTORY);
-                survey.note_source(TranscriptSource::from_file(
-                    id_of(&root),
-                    &root,
-                    path,
-                    entry.stamp,
-                    FORMAT,
-                ));
+                survey.note_file(id_of(&root), path, entry.stamp, FORMAT);
             }
         }
     }

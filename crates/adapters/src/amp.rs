@@ -67,13 +67,7 @@ impl Adapter for Amp {
         for entry in survey.list_wanted(&threads, |name| name.ends_with(".json")) {
             if let (Some(id), EntryKind::File) = (entry.strip_suffix(".json"), entry.kind) {
                 let path = threads.join(&entry.name);
-                survey.note_source(TranscriptSource::from_file(
-                    id,
-                    &root,
-                    path,
-                    entry.stamp,
-                    FORMAT,
-                ));
+                survey.note_file(id, path, entry.stamp, FORMAT);
             }
         }
     }

@@ -166,13 +166,7 @@ fn survey_session(survey: &mut Survey, directory: &Path, id: &str, database: Opt
         return;
     };
     if !has_messages {
-        survey.note_source(TranscriptSource::from_file(
-            id,
-            &root,
-            manifest.clone(),
-            stamp,
-            MANIFEST,
-        ));
+        survey.note_file(id, manifest.clone(), stamp, MANIFEST);
     }
     let registration = match Manifest::read_manifest(&root, &manifest) {
         Ok(read) => read.to_registration(id, manifest, stamp, database),

@@ -91,13 +91,7 @@ impl Adapter for Goose {
             if imported.contains(id) {
                 survey.note_extra(ExtraFileKind::Attachment, &entry, path, Some(id.to_owned()));
             } else {
-                survey.note_source(TranscriptSource::from_file(
-                    id,
-                    &root,
-                    path,
-                    entry.stamp,
-                    TRANSCRIPT,
-                ));
+                survey.note_file(id, path, entry.stamp, TRANSCRIPT);
             }
         }
     }

@@ -184,14 +184,7 @@ fn survey_sessions(survey: &mut Survey, directory: &Path, holds_sessions: fn(&st
 
 fn note_session(survey: &mut Survey, path: PathBuf, entry: &crate::files::DirEntry) {
     if let Some(stem) = entry.strip_suffix(".jsonl").filter(|_| entry.kind == EntryKind::File) {
-        let root = survey.root_path();
-        survey.note_source(TranscriptSource::from_file(
-            id_of(stem),
-            &root,
-            path,
-            entry.stamp,
-            FORMAT,
-        ));
+        survey.note_file(id_of(stem), path, entry.stamp, FORMAT);
     }
 }
 
