@@ -4,11 +4,11 @@
 //! own descriptor, symbolic links that leave the root are not followed, and only regular files are
 //! opened (a FIFO would block, a device could do anything). There is no way to write.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::ffi::OsStringExt;
+use std::path::Path;
 
 use memchr::memchr;
 use model::plan::Fingerprint;

@@ -10,7 +10,7 @@ use model::sighting::{
 use super::{COMPRESSED, PLAIN};
 use crate::files::EntryKind;
 use crate::skim::JsonValue;
-use crate::{ExtraFileKind, Survey, TranscriptSource, files};
+use crate::{ExtraFileKind, Survey, files};
 
 pub(super) fn survey_locks(survey: &mut Survey, directory: &Path) {
     for entry in survey.list_wanted(directory, |name| name.ends_with(".lock")) {

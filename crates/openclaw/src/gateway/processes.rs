@@ -151,6 +151,8 @@ fn is_shut(directory: &Path, uid: u32) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn doubt() -> GatewayOwner {

@@ -279,6 +279,8 @@ fn take_pending<T>(
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn signed_in(sign_ins: &mut SignIns, now: Instant) -> (String, SignedTab) {
