@@ -119,8 +119,8 @@ pub fn write_element<T: Serialize>(
     element.serialize(&mut Serializer::with_formatter(out, indented))
 }
 
-/// [`write_element`] of a session: of the two elements that there may be ten thousand of, compiled here for
-/// speed, as the crate of the command line is compiled for size.
+/// [`write_element`] of a session. There may be ten thousand: compiled here, it is as fast as this crate is,
+/// however the command line is compiled.
 pub fn write_session_element(
     out: &mut Vec<u8>,
     session: &SessionView<'_>,
