@@ -367,7 +367,7 @@ impl TopDrawing<'_> {
         let at = self.put(buffer, area, 1, "why", self.palette.muted());
         let style = self.palette.row_style(row);
         let at = self.put(buffer, area, at + 1, self.palette.row_glyph(row), style);
-        let room = usize::from(area.width.saturating_sub(at + 2));
+        let room = usize::from(area.width.saturating_sub(at + 1));
         self.put(buffer, area, at + 1, &text::cut_right(why, room), self.palette.muted());
     }
 

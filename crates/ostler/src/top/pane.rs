@@ -185,18 +185,18 @@ pub(crate) fn why_of(observation: &Observation, name: &SessionName) -> Option<St
     };
     let fact =
         first(&["decides the activity", "fits the activity"]).or_else(|| first(&["decides"]))?;
-    let mut why = harmless(&fact.fact);
-    // What is read anew with every look has no time of its own.
-    if fact.age_ms >= 1000 {
-        let at = duration::local_time(fact.observed_at);
-        let _ = write!(why, ", {}", at.split(' ').next_back().unwrap_or(""));
-    }
     let sure = match one.verdict.liveness {
         liveness if !liveness.is_alive() && !liveness.is_dead() => "not proven",
         _ if sessions::is_derived(one) => "derived",
         _ => "proven",
     };
-    Some(format!("{why} · {sure}"))
+    let mut why = format!("{sure}: {}", harmless(&fact.fact));
+    // What is read anew with every look has no time of its own.
+    if fact.age_ms >= 1000 {
+        let at = duration::local_time(fact.observed_at);
+        let _ = write!(why, ", {}", at.split(' ').next_back().unwrap_or(""));
+    }
+    Some(why)
 }
 
 /// How many entries of a conversation are shown, and how much of each.

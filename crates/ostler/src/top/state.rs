@@ -431,7 +431,7 @@ impl TopState {
         let was_writing = matches!(self.mode, Filter | Search | Reply { .. });
         let mut actions = self.apply_key(TopKey::plain(TopKeyCode::Escape), now);
         let command = self.keys.command_of(second);
-        if was_writing && command.is_some_and(TopCommand::acts_at_once) {
+        if was_writing && !second.ctrl && command.is_some_and(TopCommand::acts_at_once) {
             // Whoever wrote may have meant a word's Alt key, and not to end or to undo anything.
             self.message = Some(format!("Press {} again if you mean it.", second.name()));
             return actions;

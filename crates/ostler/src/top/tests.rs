@@ -246,7 +246,7 @@ fn row_07_every_size_has_its_picture_and_none_panics() {
         state.pane_text = PaneText::of_page(
             "you 14:28:59\n  Move the token check\nagent 14:29:07\n  It happens twice.",
         );
-        state.why = Some("the agent's own word on what it is doing, 14:29:07 · proven".to_owned());
+        state.why = Some("proven: the agent's own word on what it is doing, 14:29:07".to_owned());
         insta::assert_snapshot!(format!("top_{columns}x{rows}"), text_of(&draw(&state, PLAIN)));
     }
     let ascii = TopPalette { has_colour: false, is_ascii: true };

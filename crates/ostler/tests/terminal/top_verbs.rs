@@ -270,7 +270,8 @@ fn row_18_a_drag_puts_what_is_drawn_on_the_clipboard() {
     let screen = stage.screen(&seat);
     let row = screen.lines().position(|line| line.contains("hello clipboard")).unwrap();
     let line = screen.lines().nth(row).unwrap();
-    let column = line[..line.find("hello").unwrap()].chars().count();
+    // The command in the list says it, too, but not whole.
+    let column = line[..line.find("hello clipboard").unwrap()].chars().count();
     let mouse = |button: u8, x: usize, y: usize, end: char| {
         stage.ok(&["type", &seat, &format!("\u{1b}[<{button};{};{}{end}", x + 1, y + 1)]);
     };
