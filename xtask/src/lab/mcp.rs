@@ -29,6 +29,9 @@ fn consent_words(agent: &str) -> &'static [&'static str] {
     }
 }
 
+/// Claude Code looks for tools of MCP servers when it needs them; here they are offered at once.
+const OFFERED_AT_ONCE: (&str, &str) = ("ENABLE_TOOL_SEARCH", "false");
+
 /// Runs the part for one agent.
 pub(crate) fn run(stage: &Stage, binary: &Path) -> Vec<Outcome> {
     let outcome = |check, verdict, reason| Outcome { check, verdict, reason };
@@ -78,7 +81,7 @@ fn turn(stage: &Stage, binary: &Path, tag: &str, marks: &str) -> Result<(), Stri
         fs::copy(binary, &program).map_err(|error| format!("{}: {error}", program.display()))?;
     }
     let path = stage.path_with(&bin);
-    let mut child = stage.start(&words, &[("PATH", &path)], tag)?;
+    let mut child = stage.start(&words, &[("PATH", &path), OFFERED_AT_ONCE], tag)?;
     let ended = until(&format!("the end of {tag}"), TURN, || {
         child.ended().ok_or_else(|| "it still runs".to_owned())
     });

@@ -321,8 +321,9 @@ impl Ask {
         let (name, arguments) = value.split_once(':').unwrap_or((value, "{}"));
         let arguments = serde_json::from_str(arguments).unwrap_or_else(|_| json!({}));
         // Tools of an MCP server have its name before their own.
-        let is_it = |tool: &&String| tool.as_str() == name || tool.ends_with(&format!("_{name}"));
-        let tool = self.tools.keys().find(is_it)?;
+        let names = || self.tools.keys();
+        let exact = names().find(|tool| tool.as_str() == name);
+        let tool = exact.or_else(|| names().find(|tool| tool.ends_with(name)))?;
         Some((tool.clone(), arguments))
     }
 
