@@ -74,6 +74,13 @@ impl Adapter for Cline {
         &CLINE_PROFILE
     }
 
+    fn mcp_client(&self) -> Option<crate::McpClientSettings> {
+        Some(crate::McpClientSettings {
+            file: "~/.cline/data/settings/cline_mcp_settings.json",
+            shape: crate::McpSettingsShape::McpServers,
+        })
+    }
+
     fn session_roots(&self, env: &EnvLookup<'_>) -> Vec<PathBuf> {
         let data = || {
             let home = || env.path_of("CLINE_DIR").or_else(|| env.in_home(".cline"));

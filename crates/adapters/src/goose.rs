@@ -66,6 +66,13 @@ impl Adapter for Goose {
         &GOOSE_PROFILE
     }
 
+    fn mcp_client(&self) -> Option<crate::McpClientSettings> {
+        Some(crate::McpClientSettings {
+            file: "~/.config/goose/config.yaml",
+            shape: crate::McpSettingsShape::GooseExtension,
+        })
+    }
+
     fn resume_words(&self) -> Vec<&'static str> {
         vec!["goose", "session", "--resume", "--session-id"]
     }

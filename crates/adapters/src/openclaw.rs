@@ -83,6 +83,13 @@ impl Adapter for OpenClaw {
         &OPENCLAW_PROFILE
     }
 
+    fn mcp_client(&self) -> Option<crate::McpClientSettings> {
+        Some(crate::McpClientSettings {
+            file: "~/.openclaw/openclaw.json",
+            shape: crate::McpSettingsShape::NestedServers,
+        })
+    }
+
     /// Its gateway goes on with a session by itself; nothing has to be started.
     fn resume_words(&self) -> Vec<&'static str> {
         Vec::new()

@@ -335,6 +335,7 @@ impl TopRun<'_> {
             }
         }
         self.is_dirty = true;
+        self.renew_reason();
         if self.state.selection != before {
             self.load_pane();
         }

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use model::hosted::HostFault;
 
-use super::super::pane::{PaneKind, PaneText, events_of, evidence_of, facts_of, read_talk};
+use super::super::pane::{PaneKind, PaneText, events_of, evidence_of, facts_of, read_talk, why_of};
 use super::super::preview::{PreviewState, ScreenPreview};
 use super::super::state::TopMode;
 use super::super::usage::read_usage;
@@ -13,9 +13,17 @@ use super::{PREVIEW_REST, TopRun};
 use crate::timeouts::TYPING_TIMEOUT;
 
 impl TopRun<'_> {
+    /// Why the selected session is in its state.
+    pub(super) fn renew_reason(&mut self) {
+        let row = self.state.selected_row();
+        let seen = self.observation.as_ref().zip(row);
+        self.state.why = seen.and_then(|(observation, row)| why_of(observation, &row.name));
+    }
+
     /// What the preview shows of the selected session.
     pub(super) fn load_pane(&mut self) {
         self.is_dirty = true;
+        self.renew_reason();
         if self.state.pane == PaneKind::Found {
             // What was found is of no session that is selected.
             return;
