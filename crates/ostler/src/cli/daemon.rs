@@ -31,7 +31,11 @@ use crate::helper;
 use crate::render::output;
 
 declare_commands![
-    CommandEntry { place: HelpPlace(SetUp, 4), ..entry!("daemon", DaemonArgs, run_daemon_command) },
+    CommandEntry {
+        place: HelpPlace(SetUp, 4),
+        usual_member: "status",
+        ..entry!("daemon", DaemonArgs, run_daemon_command)
+    },
     CommandEntry {
         place: HelpPlace(SetUp, 1),
         effect: WritesState,

@@ -31,7 +31,11 @@ use crate::error::{self, Error};
 use crate::render::{duration, output, text};
 
 declare_commands![
-    CommandEntry { place: HelpPlace(Drive, 23), ..entry!("fuse", FuseArgs, run_fuse) },
+    CommandEntry {
+        place: HelpPlace(Drive, 23),
+        usual_member: "ls",
+        ..entry!("fuse", FuseArgs, run_fuse)
+    },
     CommandEntry {
         place: HelpPlace(Drive, 1),
         effect: WritesState,

@@ -11,6 +11,7 @@ use model::time::Time;
 use model::wire::{Evidence, LaunchView};
 
 use crate::render::colour::{Colour, Painter};
+use crate::render::fields::FieldPage;
 use crate::render::{duration, text};
 
 /// Whether the session is called live, over or busy by circumstances only.
@@ -36,26 +37,22 @@ pub(crate) fn render_session_details(
     now: Time,
     paint: Painter,
 ) -> String {
-    let mut lines = DetailLines { out: String::new(), now, paint };
+    let mut lines = DetailLines { page: FieldPage::new(paint), now };
     lines.add_verdict(one);
     lines.add_notes(one, notes);
     lines.add_digest(&one.session);
-    lines.out
+    lines.page.into_text()
 }
 
-/// Lines of a name and a value; what is not known has none.
+/// What is known of a session, as fields.
 struct DetailLines {
-    out: String,
+    page: FieldPage,
     now: Time,
-    paint: Painter,
 }
 
 impl DetailLines {
     fn add(&mut self, name: &str, value: Option<String>) {
-        if let Some(value) = value.filter(|value| !value.is_empty()) {
-            let name = self.paint.paint(Colour::Dim, &format!("{name:>12}"));
-            let _ = writeln!(self.out, "{name}  {}", text::one_line(&value));
-        }
+        self.page.push_field(name, value.as_deref().unwrap_or_default());
     }
 
     fn add_time(&mut self, name: &str, time: Option<Time>) {

@@ -54,6 +54,11 @@ fn b5_the_id_that_ls_prints_works() {
             assert!(whole.starts_with(&id), "{line}: {id} is not {whole}");
         }
     }
+    // Claude Code wrote no branch into this one: that of its directory is shown, marked.
+    let table = wide(&home, "ls").stdout;
+    assert!(table.contains("  ~linked  "), "{table}");
+    git(&linked, "checkout -q --detach");
+    assert!(!wide(&home, "ls").stdout.contains("~linked"));
     live.kill();
 }
 
@@ -228,6 +233,34 @@ fn b17_messages_name_the_list_to_look_in() {
     }
     let none = run(&home, "ls --activity waiting").exits(0).stdout;
     assert_eq!(none, "No live agent session is like that. `-a` looks at ended ones too.\n");
+}
+
+#[test]
+fn a_family_without_a_command_means_the_usual_one() {
+    let home = super::run::sample_home();
+    for (family, usual) in [
+        ("hooks", "status"),
+        ("daemon", "status"),
+        ("config", "show"),
+        ("trash", "ls"),
+        ("vault", "ls"),
+        ("access", "list"),
+        ("store", "ls"),
+        ("agents", "ls"),
+        ("webhook", "ls"),
+        ("fuse", "ls"),
+        ("skills", "list"),
+    ] {
+        let (short, whole) = (run(&home, family), run(&home, &format!("{family} {usual}")));
+        assert_eq!((short.code, &short.stdout), (whole.code, &whole.stdout), "{family}");
+        assert_eq!(short.stderr, whole.stderr, "{family}");
+        let json = run(&home, &format!("{family} --json")).envelope();
+        assert_eq!(json["command"], format!("{family} {usual}"));
+        let help = run(&home, &format!("{family} --help")).exits(0).stdout;
+        assert!(help.contains(&format!("Without a command: `{family} {usual}`.")), "{help}");
+    }
+    assert_eq!(run(&home, "hooks --no-such-option").code, 2);
+    assert_eq!(run(&home, "hooks instal").code, 2);
 }
 
 #[test]
