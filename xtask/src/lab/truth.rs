@@ -8,7 +8,7 @@ mod hooks;
 use std::path::Path;
 use std::process::Command;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -48,7 +48,13 @@ const HOLD: u64 = 12;
 /// How long ostler may take to notice what has happened.
 const NOTICE: Duration = Duration::from_secs(8);
 /// How long a window may take for anything it is told.
-const PATIENCE: Duration = Duration::from_secs(40);
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a window may take to be there; some install things first.
+const START: Duration = Duration::from_secs(90);
+/// How long a daemon may hold on to a session that nobody looks at.
+const LINGER: Duration = Duration::from_secs(150);
+/// How long a window is waited for that does not stop drawing.
+const PACE: Duration = Duration::from_secs(8);
 
 struct Truth<'a> {
     stage: &'a Stage,
@@ -117,18 +123,16 @@ impl Truth<'_> {
         let tui = self.tui?;
         let failed = |error: std::io::Error| format!("{what}: {error}");
         let mut window = Terminal::start(&self.stage.command(&self.words)).map_err(failed)?;
-        for (text, keys) in tui.dialogs {
+        let mut dialogs = tui.dialogs.to_vec();
+        until(&format!("{what}: {:?} on the screen", tui.ready), START, || {
             // A directory is trusted once, so the second window may not ask again.
-            let asked = until("a dialog", Duration::from_secs(10), || {
-                yes(window.text().contains(text), "not shown")
-            });
-            if asked.is_ok() {
+            let text = window.text();
+            if let Some(at) = dialogs.iter().position(|(asks, _)| text.contains(asks)) {
                 quiet(&window)?;
-                window.press(keys).map_err(failed)?;
+                window.press(dialogs.remove(at).1).map_err(failed)?;
+                return Err("a dialog was answered".to_owned());
             }
-        }
-        until(&format!("{what}: {:?} on the screen", tui.ready), PATIENCE, || {
-            yes(window.text().contains(tui.ready), "not shown")
+            yes(text.contains(tui.ready), "not shown")
         })?;
         quiet(&window)?;
         Ok(window)
@@ -158,12 +162,12 @@ impl Truth<'_> {
                 yes(!window.has_exited(), "the window has closed")
             })
         };
-        if asked(Duration::from_secs(8), window).is_err() {
+        if asked(Duration::from_secs(15), window).is_err() {
             // Some take the first Enter for something else, and some lose what is typed too early.
             let shown = window.text().contains(&tag);
             let again = if shown { window.press("\r") } else { window.submit(&prompt) };
             again.map_err(|error| error.to_string())?;
-            asked(Duration::from_secs(20), window).map_err(|reason| {
+            asked(Duration::from_secs(45), window).map_err(|reason| {
                 let text: Vec<char> = window.text().chars().collect();
                 let end: String = text[text.len().saturating_sub(300)..].iter().collect();
                 format!("{reason}; the screen ends with {end}")
@@ -326,11 +330,14 @@ impl Truth<'_> {
             self.skip("sub-agent", "none is made in the lab");
             return Ok(());
         };
-        // Its tool had two names so far.
+        // Its tool has several names.
         let log = self.stage.server.log();
         let offered =
             |name: &&&str| log.iter().any(|one| one.tools.iter().any(|tool| tool == **name));
-        let tool = ["Agent", "Task"].iter().find(offered).ok_or("it offers no sub-agents")?;
+        let tool = ["Agent", "Task", "agent", "task"]
+            .iter()
+            .find(offered)
+            .ok_or("it offers no sub-agents")?;
         let tag = self.send(window, &format!("[[call:{tool}:{words}]]"))?;
         self.answered(&tag, window)?;
         let result = until("the sub-agent to be over", NOTICE, || {
@@ -352,7 +359,8 @@ impl Truth<'_> {
         self.answered(&tag, window)?;
         let second = self.find(&tag)?;
         let registers = self.case.registers;
-        let result = until("the new one to live and the old one not", NOTICE, || {
+        let limit = self.stage.agent.lingers.map_or(NOTICE, |_| LINGER);
+        let result = until("the new one to live and the old one not", limit, || {
             yes(second != first, "it goes on in the same session")?;
             let (new, old) = (self.session(&second)?, self.session(first)?);
             match registers {
@@ -435,7 +443,7 @@ impl Truth<'_> {
         self.judge("windows", result);
         drop(other);
         self.close(window)?;
-        let over = until("everything to be over", Duration::from_secs(150), || {
+        let over = until("everything to be over", LINGER, || {
             let all = before.iter().copied().chain([newer.as_str(), older.as_str()]);
             all.into_iter()
                 .try_for_each(|id| checks::state(&self.session(id)?, "exited", "dead", ""))
@@ -509,10 +517,13 @@ fn is_not_over(session: &Value) -> Result<(), String> {
     yes(session["liveness"]["state"] != "dead", &format!("called over: {}", session["liveness"]))
 }
 
-/// Waits until a window has drawn what it was told to. It may begin late.
+/// Waits until a window has drawn what it was told to. It may begin late, and some draw on and on: this only
+/// keeps the pace.
 fn quiet(window: &Terminal) -> Result<(), String> {
     thread::sleep(Duration::from_secs(1));
+    let begun = Instant::now();
     until("a quiet screen", PATIENCE, || {
-        yes(window.is_quiet(Duration::from_millis(1500)), "it still draws")
+        let long_enough = begun.elapsed() > PACE;
+        yes(long_enough || window.is_quiet(Duration::from_millis(1500)), "it still draws")
     })
 }

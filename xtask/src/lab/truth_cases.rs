@@ -90,6 +90,9 @@ const CASES: &[TruthCase] = &[
         resume: ("/sessions", &["\x1b[B", "\r"]),
         interrupt: &["\x1b", "\x1b"],
         prepare: |stage| ask_before_shell(stage, ".config/opencode/opencode.json"),
+        helper: Some(
+            "{\"description\":\"look\",\"prompt\":\"say done\",\"subagent_type\":\"general\"}",
+        ),
         question: Some("Permissionrequired"),
         ..COMMON
     },
@@ -98,6 +101,9 @@ const CASES: &[TruthCase] = &[
         resume: ("/sessions", &["\x1b[B", "\r"]),
         interrupt: &["\x1b", "\x1b"],
         prepare: |stage| ask_before_shell(stage, ".config/kilo/kilo.json"),
+        helper: Some(
+            "{\"description\":\"look\",\"prompt\":\"say done\",\"subagent_type\":\"general\"}",
+        ),
         question: Some("Permissionrequired"),
         ..COMMON
     },
@@ -113,6 +119,7 @@ const CASES: &[TruthCase] = &[
         command: Some(&["copilot"]),
         anew: "/clear",
         question: Some("Doyouwanttorun"),
+        interrupt: &["\x1b", "\x1b"],
         ..COMMON
     },
 ];

@@ -3,12 +3,13 @@
 use std::fmt::Write;
 
 use flows::observe::Observed;
+use flows::resume::tmux_line;
 use model::hosted::ProgramExit;
 use model::rules::judge::{self, Verdict};
 use model::rules::pins::PinRecord;
 use model::session::{Certainty, ProcessClaim, Session, SessionKind};
 use model::time::Time;
-use model::wire::{Evidence, LaunchView};
+use model::wire::{Evidence, LaunchView, TmuxPane};
 
 use crate::render::colour::{Colour, Painter};
 use crate::render::fields::FieldPage;
@@ -28,6 +29,7 @@ pub(crate) struct SessionNotes<'a> {
     pub(crate) pin: Option<&'a PinRecord>,
     pub(crate) launch: Option<&'a LaunchView>,
     pub(crate) exit: Option<&'a ProgramExit>,
+    pub(crate) tmux: Option<&'a TmuxPane>,
 }
 
 /// One session in full.
@@ -112,6 +114,8 @@ impl DetailLines {
             (None, code) => format!("code {}", code.unwrap_or_default()),
         });
         self.add("exit", exit);
+        let shows = notes.tmux.map(|tmux| format!("{} of tmux: {}", tmux.pane, tmux_line(tmux)));
+        self.add("pane", shows);
         self.add("warning", open_twice(one));
         self.add("held by", held_by_server(one));
         self.add("pinned", notes.pin.map(|pin| render_pin(pin, self.now)));

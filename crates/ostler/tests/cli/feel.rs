@@ -197,6 +197,26 @@ fn show_tells_how_to_resume() {
 }
 
 #[test]
+fn show_names_the_pane_of_tmux_that_an_agent_is_in() {
+    let home = TempHome::new();
+    let agent = FakeAgent::with(&home, "claude", home.path(), |command| {
+        command.arg("1000").env("TMUX", "/tmp/tmux 0/lab,12,0").env("TMUX_PANE", "%3")
+    });
+    claude_session(&home, &close_id(1), home.path().to_str().unwrap(), "hello");
+    let registration = agent.registration(&close_id(1), home.path());
+    home.write(format!(".claude/sessions/{}.json", agent.pid()), registration.to_string());
+    let shown = run(&home, "show -").stdout;
+    assert!(
+        shown.contains("pane  %3 of tmux: tmux -S '/tmp/tmux 0/lab' switch-client -t %3"),
+        "{shown}"
+    );
+    let json = run(&home, "show - --json").result();
+    assert_eq!(json["tmux"], serde_json::json!({ "socket": "/tmp/tmux 0/lab", "pane": "%3" }));
+    agent.kill();
+    assert_eq!(run(&home, "show - --json").result().get("tmux"), None);
+}
+
+#[test]
 fn b7_a_session_that_is_not_hosted_is_said_to_be_elsewhere() {
     let home = TempHome::new();
     let live = FakeAgent::start(&home, "claude", home.path());

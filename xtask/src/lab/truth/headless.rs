@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{HOLD, NOTICE, Truth};
+use super::{HOLD, NOTICE, START, Truth};
 use crate::lab::checks;
 use crate::lab::process;
 use crate::lab::stage::{until, yes};
@@ -19,9 +19,6 @@ const WINDOWED: &[&str] = &[
     "sub-agent",
     "compaction",
 ];
-
-/// How long an agent may take to send its first request; some install things first.
-const START: Duration = Duration::from_secs(90);
 
 impl Truth<'_> {
     /// One turn to its end, one in a worktree, one that is killed.
