@@ -11,7 +11,11 @@ use crate::error::{self, Error};
 use crate::render::output;
 
 declare_commands![
-    CommandEntry { place: HelpPlace(SetUp, 3), ..entry!("config", ConfigArgs, run_config) },
+    CommandEntry {
+        place: HelpPlace(SetUp, 3),
+        usual_member: "show",
+        ..entry!("config", ConfigArgs, run_config)
+    },
     CommandEntry {
         place: HelpPlace(SetUp, 1),
         answers: &[answer::<wire::ConfigResult>()],

@@ -34,7 +34,11 @@ use crate::timeouts::{
 };
 
 declare_commands![
-    CommandEntry { place: HelpPlace(SetUp, 4), ..entry!("daemon", DaemonArgs, run_daemon_command) },
+    CommandEntry {
+        place: HelpPlace(SetUp, 4),
+        usual_member: "status",
+        ..entry!("daemon", DaemonArgs, run_daemon_command)
+    },
     CommandEntry {
         place: HelpPlace(SetUp, 1),
         effect: WritesState,

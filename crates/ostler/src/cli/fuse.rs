@@ -32,7 +32,11 @@ use crate::render::{duration, output, text};
 use crate::timeouts::{AGENT_STOP_GRACE, FUSE_PROGRAM_TIMEOUT};
 
 declare_commands![
-    CommandEntry { place: HelpPlace(Drive, 23), ..entry!("fuse", FuseArgs, run_fuse) },
+    CommandEntry {
+        place: HelpPlace(Drive, 23),
+        usual_member: "ls",
+        ..entry!("fuse", FuseArgs, run_fuse)
+    },
     CommandEntry {
         place: HelpPlace(Drive, 1),
         effect: WritesState,

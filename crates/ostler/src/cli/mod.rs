@@ -348,8 +348,9 @@ const DEFAULT_COMMAND: &str = "ls";
 fn read_command_line(args: &[OsString]) -> Result<(OstlerGlobals, RegisteredCommand), clap::Error> {
     let word = word_of_command(args);
     let mut words = args.to_owned();
-    if word.is_none() {
-        words.push(DEFAULT_COMMAND.into());
+    match word {
+        None => words.push(DEFAULT_COMMAND.into()),
+        Some(word) => name_usual_member(&mut words, word),
     }
     let read = |tree: clap::Command, words: &[OsString]| {
         let matches = tree.try_get_matches_from(words)?;
@@ -362,6 +363,20 @@ fn read_command_line(args: &[OsString]) -> Result<(OstlerGlobals, RegisteredComm
     match branch.map(|branch| read(branch, &words)) {
         Some(Ok(read)) => Ok(read),
         _ => read(command_tree(), args),
+    }
+}
+
+/// Names the command of a family that is meant where none is: `ostler hooks` is `ostler hooks status`.
+fn name_usual_member(words: &mut Vec<OsString>, word: &str) {
+    /// Options that say nothing about which command is meant.
+    const NEUTRAL: [&str; 4] = ["--json", "--no-index", "-v", "--verbose"];
+    let Some(entry) = registry::find_entry(word).filter(|entry| !entry.usual_member.is_empty())
+    else {
+        return;
+    };
+    let Some(at) = words.iter().position(|one| one == word) else { return };
+    if words[at + 1..].iter().all(|one| NEUTRAL.iter().any(|neutral| one == neutral)) {
+        words.insert(at + 1, entry.usual_member.into());
     }
 }
 

@@ -54,6 +54,11 @@ fn build_command(entry: &'static CommandEntry, with_examples: bool) -> clap::Com
     if !with_examples {
         return command;
     }
+    if !entry.usual_member.is_empty() {
+        let said = command.get_after_help().map(|said| format!("{said}\n\n")).unwrap_or_default();
+        let usual = format!("{said}Without a command: `{} {}`.", entry.name, entry.usual_member);
+        command = command.after_help(usual);
+    }
     let members = entry.members().filter_map(|member| member.examples.first());
     let examples = entry.examples.iter().chain(members.take(MAX_FAMILY_EXAMPLES));
     add_examples(command, examples)

@@ -15,6 +15,7 @@ use model::wire::{
 use crate::cli::{CliContext, complete};
 use crate::error::Error;
 use crate::render::colour::{Colour, Painter};
+use crate::render::fields::FieldPage;
 use crate::render::table::{ColumnGive, TableCell, TableColumn, render_table};
 use crate::render::{duration, output, text};
 
@@ -32,7 +33,11 @@ declare_commands![
         uncased: &[ONE_FILE],
         ..entry!("summary", SummaryArgs, run_summary)
     },
-    CommandEntry { place: HelpPlace(CleanUp, 6), ..entry!("vault", VaultArgs, run_vault) },
+    CommandEntry {
+        place: HelpPlace(CleanUp, 6),
+        usual_member: "ls",
+        ..entry!("vault", VaultArgs, run_vault)
+    },
     CommandEntry {
         place: HelpPlace(CleanUp, 1),
         answers: &[answer::<wire::VaultLsResult>()],
@@ -420,13 +425,8 @@ impl SummaryArgs {
 
 /// A summary in words.
 fn render_summary_text(summary: &Boiled) -> String {
-    let mut page = String::new();
-    let mut line = |name: &str, value: &str| {
-        if !value.is_empty() {
-            page.push_str(&text::one_line(&format!("{name:9} {value}")));
-            page.push('\n');
-        }
-    };
+    let mut page = FieldPage::new(Painter::for_stdout());
+    let mut line = |name: &str, value: &str| page.push_field(name, value);
     let time = |at: Option<model::time::Time>| at.map(duration::local_time).unwrap_or_default();
     line("title", summary.title.as_deref().unwrap_or(""));
     line("directory", summary.cwd.as_deref().unwrap_or(""));
@@ -447,5 +447,5 @@ fn render_summary_text(summary: &Boiled) -> String {
         line("file", file);
     }
     line("last word", summary.last_message.as_deref().unwrap_or(""));
-    page
+    page.into_text()
 }

@@ -19,6 +19,7 @@ use crate::render::{duration, output, text};
 declare_commands![
     CommandEntry {
         place: HelpPlace(SetUp, 5),
+        usual_member: "ls",
         ..entry!("webhook", WebhookArgs, run_webhook_command)
     },
     CommandEntry {

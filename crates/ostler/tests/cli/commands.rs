@@ -32,6 +32,7 @@ const FILTERS: &[(&str, &str)] = &[
     (r"(pid|PID|user|start)([ =:]+)\d+", "$1$2[PID]"),
     (r#"("\w*([mM]s|[sS]eq|[bB]ytes|Size|[cC]ount|uptime|events)": )\d+"#, "$1[N]"),
     (r"\b(seq:?|[bB]ytes:|Events:|Last event:|Duration:) \d+(ms)?", "$1 [N]"),
+    (r"\b(captured at seq|bytes|events|last event) {2}\d+\b", "$1  [N]"),
     (r"\b\d+(\.\d+)? (KiB|MiB|GiB|kB|MB|GB|B|bytes?)\b", "[SIZE]"),
     (r"\b\d+(\.\d+)?(ms|s|m|h|d|w|mo|y)\b( ago)?", "[AGE]"),
     (r#"("(timestamp|record|notedEnd)": )\d+"#, "$1[N]"),

@@ -1,15 +1,18 @@
 //! `ostler inspect`
 
-use std::fmt::Write;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Args;
 use flows::terminal::inspect::inspect_session;
+use flows::terminal::screen::Personality;
 use model::hosted::wire::InspectResult;
+use model::time::Time;
 
 use crate::cli::CliContext;
 use crate::error::Error;
-use crate::render::{output, text};
+use crate::render::fields::FieldPage;
+use crate::render::{duration, output, text};
 
 declare_commands![CommandEntry {
     place: HelpPlace(Terminals, 5),
@@ -35,15 +38,21 @@ impl InspectArgs {
         if context.json {
             context.print_json(&result)?;
         } else {
-            output::print_text(&render_inspect_text(&result))?;
+            output::print_text(&render_inspect_text(&result, context.personality))?;
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
-fn render_inspect_text(result: &InspectResult) -> String {
+fn render_inspect_text(result: &InspectResult, personality: Personality) -> String {
     let session = &result.session;
     let number = |number: Option<u32>| number.map_or_else(|| "none".to_owned(), |n| n.to_string());
+    let is_ours = personality == Personality::Ostler;
+    let time = |time: Time| if is_ours { duration::local_time(time) } else { time.to_string() };
+    let uptime = match Duration::from_millis(result.uptime) {
+        span if is_ours && span > Duration::from_secs(2) => duration::short_age(span),
+        span => format!("{}ms", span.as_millis()),
+    };
     let mut lines: Vec<(&str, String)> = vec![
         ("Session", session.session_id.clone()),
         ("Status", session.status.as_str().to_owned()),
@@ -51,9 +60,9 @@ fn render_inspect_text(result: &InspectResult) -> String {
         ("Command", text::one_line(&session.command.join(" "))),
         ("Cwd", text::one_line(&session.cwd)),
         ("Size", format!("{}x{}", session.cols, session.rows)),
-        ("Created", session.created_at.to_string()),
-        ("Updated", session.updated_at.to_string()),
-        ("Uptime", format!("{}ms", result.uptime)),
+        ("Created", time(session.created_at)),
+        ("Updated", time(session.updated_at)),
+        ("Uptime", uptime),
         ("Host pid", number(session.host_pid)),
         ("Child pid", number(session.child_pid)),
         ("Events", result.event_count.to_string()),
@@ -79,8 +88,9 @@ fn render_inspect_text(result: &InspectResult) -> String {
             format!("{} ({} bytes missing)", text::one_line(&paused.reason), paused.lost_bytes)
         }),
     );
-    lines.iter().fold(String::new(), |mut out, (label, value)| {
-        let _ = writeln!(out, "{label}: {value}");
-        out
-    })
+    let mut page = FieldPage::for_personality(personality);
+    for (label, value) in &lines {
+        page.push_field(label, value);
+    }
+    page.into_text()
 }
