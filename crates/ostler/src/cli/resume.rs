@@ -116,7 +116,7 @@ impl ResumeArgs {
             when_idle: self.when_idle,
             all_holders: self.all_holders,
         };
-        let mut ledger = ControlLedger::new(context.machine()?);
+        let mut ledger = ControlLedger::new(context.machine()?).for_caller(&before);
         let mut observe = || {
             let later = context.next_turn();
             later.observe_now(ObserveScope::All, &agents).map_err(|error| error.to_string())
