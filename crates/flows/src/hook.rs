@@ -178,6 +178,7 @@ fn ask_for_permission<I>(
         until: report.at.plus(marker.wait),
         asker: machine.identify_process(std::process::id()).map_err(|error| error.to_string())?,
         owner: report.owner.clone(),
+        route: None,
     };
     let home = machine.home();
     let spool = spool_path(home);

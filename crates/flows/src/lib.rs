@@ -29,6 +29,8 @@ pub mod observe;
 pub mod openclaw_store;
 pub mod pages;
 pub mod permit_channel;
+mod permit_files;
+mod permit_server;
 pub mod permits;
 pub mod pins;
 pub mod process_list;

@@ -121,6 +121,16 @@ pub(crate) const WAIT_BESIDE_DIALOG: Duration = Duration::from_secs(3600);
 /// How much longer the agent lets the hook run than it waits.
 pub(crate) const WAITING_HOOK_SLACK: Duration = Duration::from_secs(5);
 
+// permit_files
+/// How long an agent may take to say what became of an answer; it looks every half second.
+pub(crate) const FILE_ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+/// How often its file is looked at where a directory cannot be watched.
+pub(crate) const FILE_ANSWER_INTERVAL: Duration = Duration::from_millis(100);
+
+// permit_server
+/// How long a server on this machine may take for one answer.
+pub(crate) const PERMIT_SERVER_TIMEOUT: Duration = Duration::from_secs(3);
+
 // permits
 /// How often it is looked whether a waiting hook was killed: then it reports nothing.
 pub(crate) const HOOK_END_INTERVAL: Duration = Duration::from_millis(200);

@@ -16,6 +16,7 @@ use sys::machine::Machine;
 
 use super::pasted::read_pasted;
 use super::running::read_turn;
+use crate::caller::name_calling_session;
 use crate::observe::{Observation, Observed};
 use crate::timeouts::{NOTE_DONE_TIMEOUT, NOTE_TAKEN_TIMEOUT};
 use crate::work::{WorkPatience, carry_out_within};
@@ -34,6 +35,8 @@ const MOST_LISTED: usize = 500;
 #[derive(Debug)]
 pub struct ControlLedger {
     machine: Machine,
+    /// The session of the agent that this command runs below, if it is not a person's.
+    caller: Option<String>,
     /// What could not be noted.
     pub incomplete: Vec<IncompleteSource>,
 }
@@ -41,7 +44,13 @@ pub struct ControlLedger {
 impl ControlLedger {
     /// The ledger of a home.
     pub fn new(machine: &Machine) -> Self {
-        Self { machine: machine.clone(), incomplete: Vec::new() }
+        Self { machine: machine.clone(), caller: None, incomplete: Vec::new() }
+    }
+
+    /// Events are told in the name of the agent that this command runs below, if there is one.
+    #[must_use]
+    pub fn for_caller(self, observation: &Observation) -> Self {
+        Self { caller: name_calling_session(&self.machine, observation), ..self }
     }
 
     /// Notes a delivery. One whose key another has is not noted: the other is returned.
@@ -67,8 +76,11 @@ impl ControlLedger {
         &mut self,
         kind: ControlEvent,
         session: &SessionName,
-        detail: serde_json::Value,
+        mut detail: serde_json::Value,
     ) {
+        if let (Some(by), Some(fields)) = (&self.caller, detail.as_object_mut()) {
+            fields.insert("by".to_owned(), by.clone().into());
+        }
         let note = ControlNote::Event { kind, session: session.clone(), detail };
         if let Err(reason) = self.note(note) {
             self.note_failure(reason);

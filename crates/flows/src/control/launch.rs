@@ -15,10 +15,10 @@ use model::control::wire::{
     BlockedLaunch, ConversationBinding, LaunchObstacle, LaunchResult, LaunchState,
     LaunchedConversation, ProcessView,
 };
-use model::hosted::HostFault;
 use model::hosted::wire::{
     ReadyResult, RenderParams, SnapshotFormat, SnapshotParams, SubmissionState,
 };
+use model::hosted::{FaultCode, HostFault};
 use model::session::SessionName;
 use model::time::whole_millis;
 use model::wire::IncompleteSource;
@@ -151,10 +151,14 @@ impl StartedAgent {
             name: request.name.clone(),
             idle_timeout_ms: 0,
             scrollback_lines: request.scrollback_lines,
-            secrets: request.secrets.clone(),
+            secrets: [request.secrets.as_slice(), &request.permits.secrets].concat(),
             headless: headless::spec_of(&plan),
             runtime: request.runtime.clone(),
         };
+        request.permits.make_files().map_err(|error| {
+            let why = format!("the files for its requests cannot be made: {error}");
+            HostFault::new(FaultCode::StorageWriteError, why)
+        })?;
         let created = create_terminal(scene.terminals, create)?;
         sys::pause::pause_at("launch.started");
         let id = created.session_id;

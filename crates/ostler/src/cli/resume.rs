@@ -116,7 +116,7 @@ impl ResumeArgs {
             when_idle: self.when_idle,
             all_holders: self.all_holders,
         };
-        let mut ledger = ControlLedger::new(context.machine()?);
+        let mut ledger = ControlLedger::new(context.machine()?).for_caller(&before);
         let mut observe = || context.observe_later(&agents);
         let terminals = context.terminals_home()?;
         let mut scene = LaunchScene {
