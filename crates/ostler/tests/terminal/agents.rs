@@ -474,7 +474,7 @@ fn row_75_no_agent_is_started_in_a_locked_directory_or_below_it() {
 fn ended_at(claude: &super::launch::InstalledClaude) -> Option<f64> {
     let text = std::fs::read_to_string(claude.stage.home.join("record")).unwrap();
     let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    lines.filter(|line| line.get("ended").is_some()).last()?["at"].as_f64()
+    lines.filter(|line| line.get("ended").is_some()).next_back()?["at"].as_f64()
 }
 
 #[test]
