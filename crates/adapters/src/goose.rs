@@ -1,4 +1,4 @@
-//! Goose.
+//! The adapter of Goose: reads its sessions.
 //!
 //! Sessions and messages are rows of `sessions/sessions.db`; versions before 1.10 wrote one
 //! `sessions/<id>.jsonl` each, whose first line is about the session, and an upgrade copies those
@@ -98,13 +98,7 @@ impl Adapter for Goose {
             if imported.contains(id) {
                 survey.note_extra(ExtraFileKind::Attachment, &entry, path, Some(id.to_owned()));
             } else {
-                survey.note_source(TranscriptSource::from_file(
-                    id,
-                    &root,
-                    path,
-                    entry.stamp,
-                    TRANSCRIPT,
-                ));
+                survey.note_file(id, path, entry.stamp, TRANSCRIPT);
             }
         }
     }

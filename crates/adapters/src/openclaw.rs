@@ -1,4 +1,4 @@
-//! OpenClaw.
+//! The adapter of OpenClaw: reads its sessions.
 //!
 //! Since 2026.8 each agent keeps its sessions in `agents/<agent>/agent/openclaw-agent.sqlite`;
 //! before, in `agents/<agent>/sessions/` (see `files`). A session key (`agent:main:main`) stays

@@ -101,8 +101,11 @@ mod tests {
     #[test]
     fn a_window_is_what_is_left_of_the_whole_and_keeps_no_more() {
         let entry = |number: usize| {
-            let role =
-                if number % 3 == 0 { ConversationRole::System } else { ConversationRole::User };
+            let role = if number.is_multiple_of(3) {
+                ConversationRole::System
+            } else {
+                ConversationRole::User
+            };
             ConversationEntry::new(None, role, number.to_string())
         };
         let all: Vec<ConversationEntry> = (0..20).map(entry).collect();

@@ -40,6 +40,7 @@ pub mod service;
 pub mod setup;
 pub mod stop;
 pub mod terminal;
+mod timeouts;
 pub mod tracks;
 pub mod usage;
 pub mod vault;

@@ -9,8 +9,7 @@ use model::control::permits::PermitMarker;
 use model::control::refusal::DriveRefusal;
 use serde_json::json;
 
-/// How much longer the agent lets the hook run than it waits.
-const HOOK_SLACK: Duration = Duration::from_secs(5);
+use crate::timeouts::{WAIT_BEFORE_DIALOG, WAIT_BESIDE_DIALOG, WAITING_HOOK_SLACK};
 
 /// How long requests wait for an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +22,7 @@ pub struct PermitWaits {
 
 impl Default for PermitWaits {
     fn default() -> Self {
-        Self { before_dialog: Duration::from_secs(60), beside_dialog: Duration::from_secs(3600) }
+        Self { before_dialog: WAIT_BEFORE_DIALOG, beside_dialog: WAIT_BESIDE_DIALOG }
     }
 }
 
@@ -68,7 +67,7 @@ fn hook_settings(agent: &str, program: &str, wait: Duration) -> String {
     let event = "PermissionRequest";
     let marker = format!("{}=only:{}s", PermitMarker::VARIABLE, wait.as_secs());
     let command = format!("{marker} {program} hook {agent} {event}");
-    let seconds = (wait + HOOK_SLACK).as_secs();
+    let seconds = (wait + WAITING_HOOK_SLACK).as_secs();
     let hook = json!({ "type": "command", "command": command, "timeout": seconds });
     json!({ "hooks": { event: [{ "matcher": "*", "hooks": [hook] }] } }).to_string()
 }

@@ -6,7 +6,7 @@
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use model::control::permits::{PermitAnswer, PermitRequest, PermitVerdict};
 use model::failure::{Failure, FailureKind};
@@ -17,6 +17,7 @@ use sys::machine::Machine;
 use sys::private::PrivateDir;
 use sys::watch::DirectoryWatch;
 
+use crate::timeouts::{ANSWER_TAKEN_TIMEOUT, HOOK_END_INTERVAL, PERMIT_LEFT_ALONE_SPAN};
 use crate::writer::PermitNote;
 
 /// The largest request that is read: the payload of a hook, with what is known of its process.
@@ -24,9 +25,6 @@ const MAX_REQUEST_BYTES: u64 = 8 << 20;
 
 /// The largest answer.
 const MAX_ANSWER_BYTES: u64 = 1 << 20;
-
-/// How long the waiting hook has to take an answer.
-const ANSWER_TAKEN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Where requests are.
 pub fn permits_directory(home: &Path) -> PathBuf {
@@ -185,7 +183,7 @@ pub fn answer_request(
             return Err(PermitError::MayHaveApplied);
         }
         // A hook that is killed reports nothing.
-        let nap = left.min(Duration::from_millis(200));
+        let nap = left.min(HOOK_END_INTERVAL);
         watch.wait_for(Some(nap)).map_err(|error| failed(error.to_string()))?;
     }
 }
@@ -236,13 +234,14 @@ pub(crate) fn note_answer(
 
 /// Removes what hooks left behind that were killed while they waited. The caller holds the writer lock.
 pub(crate) fn forget_dead_requests(machine: &Machine) {
-    const LEFT_ALONE: Duration = Duration::from_secs(60);
     let directory = permits_directory(machine.home());
     let Ok(dir) = sys::private::open_own_dir(&directory) else { return };
     for name in dir.list_names().unwrap_or_default() {
         let Some(id) = name.to_str().and_then(|name| name.strip_suffix(".json")) else { continue };
         let Some(request) = read_request(&dir, id) else { continue };
-        if !is_waiting(&request, machine) && machine.now().since(request.asked_at) > LEFT_ALONE {
+        if !is_waiting(&request, machine)
+            && machine.now().since(request.asked_at) > PERMIT_LEFT_ALONE_SPAN
+        {
             forget_file(&directory.join(answer_name(id)));
             forget_file(&directory.join(request_name(id)));
         }

@@ -2,8 +2,6 @@
 //!
 //! A prompt works without the ledger: what could not be noted is said, and nothing more.
 
-use std::time::Duration;
-
 use model::control::delivery::{
     DeliveryProof, DeliveryRecord, DeliverySign, DeliveryState, DeliveryTurn, TurnEnd,
 };
@@ -19,13 +17,14 @@ use sys::machine::Machine;
 use super::pasted::read_pasted;
 use super::running::read_turn;
 use crate::observe::{Observation, Observed};
+use crate::timeouts::{NOTE_DONE_TIMEOUT, NOTE_TAKEN_TIMEOUT};
 use crate::work::{WorkPatience, carry_out_within};
 use crate::writer::{AskLimits, Work, WorkDone};
 
 /// How long a note may keep a prompt waiting.
 const NOTE_PATIENCE: WorkPatience = WorkPatience {
-    limits: AskLimits { taken: Duration::from_millis(800), done: Duration::from_secs(3) },
-    writer: Duration::from_millis(800),
+    limits: AskLimits { taken: NOTE_TAKEN_TIMEOUT, done: NOTE_DONE_TIMEOUT },
+    writer: NOTE_TAKEN_TIMEOUT,
 };
 
 /// How many deliveries are listed at most.

@@ -33,6 +33,7 @@ use super::who::{agents_within, describe_holders};
 use crate::observe::{Observation, Observed};
 use crate::resume::resume_line;
 use crate::terminal::TerminalHome;
+use crate::timeouts::{LONGEST_WATCH_SPAN, PROOF_INTERVAL};
 use sys::dropped::NoteDropped;
 use sys::machine::Machine;
 
@@ -224,7 +225,7 @@ fn await_earlier(
         if !under_way || Instant::now() >= until {
             return Ok(record);
         }
-        wait_for_change(None, Duration::from_millis(100));
+        wait_for_change(None, PROOF_INTERVAL);
     }
 }
 
@@ -384,7 +385,7 @@ fn wait_until_ready(
             return Err(PromptError::StillWorking(request.idle_timeout.as_secs()));
         }
         let watch = agent.source.as_deref().and_then(watch_transcript);
-        wait_for_change(watch.as_ref(), left.min(Duration::from_secs(1)));
+        wait_for_change(watch.as_ref(), left.min(LONGEST_WATCH_SPAN));
     }
 }
 

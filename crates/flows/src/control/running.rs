@@ -28,12 +28,9 @@ use super::pasted::read_pasted;
 use crate::observe::Observation;
 use crate::terminal::HostedSession;
 use crate::terminal::submit::{settle_submission, submit_text};
-
-/// How long the host may take for everything up to the last Enter, beside waiting for readiness.
-const SUBMISSION_TIMEOUT: Duration = Duration::from_secs(60);
-
-/// How often an agent is looked at anew when no directory can be watched, or its transcript is not there.
-const LOOK_AGAIN_INTERVAL: Duration = Duration::from_millis(250);
+use crate::timeouts::{
+    LONGEST_WATCH_SPAN, LOOK_AGAIN_INTERVAL, SUBMISSION_INTERVAL, SUBMISSION_TIMEOUT,
+};
 
 /// Looks at the machine anew each time it is called.
 pub type LookAtMachine<'a> = dyn FnMut() -> Result<Observation, String> + 'a;
@@ -138,7 +135,7 @@ impl RunningDelivery {
                     // Whether or not it is still under way: Enter is not pressed again.
                     told = settle_submission(session, &self.record.id).is_ok();
                 }
-                self.wait_for_change(Duration::from_millis(50));
+                self.wait_for_change(SUBMISSION_INTERVAL);
             }
             submission.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })?;
@@ -327,7 +324,7 @@ impl RunningDelivery {
                 self.record.turn = Some(open_turn());
                 return TurnWait::TimedOut;
             }
-            self.wait_for_change(left.min(Duration::from_secs(1)));
+            self.wait_for_change(left.min(LONGEST_WATCH_SPAN));
         }
     }
 

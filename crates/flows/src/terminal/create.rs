@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 use host::screen::Personality;
 use host::server::{HeadlessSpec, HostReady, StartRequest};
@@ -12,9 +11,7 @@ use model::hosted::wire::CreateResult;
 use model::hosted::{FaultCode, HostFault};
 
 use super::TerminalHome;
-
-/// How long a new host may take.
-const HOST_START_TIMEOUT: Duration = Duration::from_secs(10);
+use crate::timeouts::HOST_START_TIMEOUT;
 
 /// What is wanted.
 #[derive(Clone, Debug)]

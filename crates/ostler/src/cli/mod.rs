@@ -244,6 +244,12 @@ impl CliContext {
         Ok(source.observe_on(&source.machine))
     }
 
+    /// Looks at the machine as it is later: for what is waited for.
+    pub(crate) fn observe_later(&self, agents: &[String]) -> Result<Observation, String> {
+        let later = self.next_turn();
+        later.observe_now(ObserveScope::All, agents).map_err(|error| error.to_string())
+    }
+
     /// What to look at, for repeated looks.
     pub(crate) fn live_source(
         &self,

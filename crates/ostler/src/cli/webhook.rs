@@ -30,46 +30,44 @@ declare_commands![
             "Send these events there from now on."
         )],
         cases: &[
-            refused("webhook add --url http://example.org/"),
-            also("webhook add --url http://127.0.0.1:9/")
+            usual("webhook add --url http://127.0.0.1:9/ --events turn-end,exited"),
+            refused("webhook add --url http://example.org/")
         ],
-        uncased: &[
-            (Usual, "its id is random: tests/webhooks.rs of crates/net"),
-            ONE_HOME,
-            ONE_PROGRAM
-        ],
+        uncased: &[ONE_HOME, ONE_PROGRAM],
         ..entry!("webhook add")
     },
     CommandEntry {
         place: HelpPlace(SetUp, 2),
         answers: &[answer::<wire::WebhooksResult>()],
         examples: &[example("webhook ls", "Where events go, and what waits or failed.")],
-        cases: &[empty("webhook ls"), refused("webhook ls --no-such-option"), also("webhook ls")],
-        uncased: &[(Usual, "its ids are random: tests/webhooks.rs of crates/net"), ONE_PROGRAM],
+        cases: &[
+            empty("webhook ls"),
+            usual("webhook ls").after(&["webhook add --url http://127.0.0.1:9/"]),
+            refused("webhook ls --no-such-option")
+        ],
+        uncased: &[ONE_PROGRAM],
         ..entry!("webhook ls")
     },
     CommandEntry {
         place: HelpPlace(SetUp, 3),
         effect: WritesState,
         answers: &[answer::<wire::WebhooksResult>()],
-        cases: &[refused("webhook rm wh_none")],
-        uncased: &[
-            (Usual, "its ids are random: tests/webhooks.rs of crates/net"),
-            ONE_HOME,
-            ONE_PROGRAM
+        cases: &[
+            usual("webhook rm ID").after(&["webhook add --url http://127.0.0.1:9/"]),
+            refused("webhook rm wh_none")
         ],
+        uncased: &[ONE_HOME, ONE_PROGRAM],
         ..entry!("webhook rm")
     },
     CommandEntry {
         place: HelpPlace(SetUp, 4),
         effect: WritesState,
         answers: &[answer::<wire::WebhooksResult>()],
-        cases: &[refused("webhook retry wh_none")],
-        uncased: &[
-            (Usual, "its ids are random: tests/webhooks.rs of crates/net"),
-            ONE_HOME,
-            ONE_PROGRAM
+        cases: &[
+            usual("webhook retry ID").after(&["webhook add --url http://127.0.0.1:9/"]),
+            refused("webhook retry wh_none")
         ],
+        uncased: &[ONE_HOME, ONE_PROGRAM],
         ..entry!("webhook retry")
     },
     CommandEntry {

@@ -196,7 +196,7 @@ impl TopInputParser {
         }
     }
 
-    /// Reads bytes.
+    /// Parses bytes of the terminal into keys; what may go on waits for more.
     pub(crate) fn feed(&mut self, bytes: &[u8]) -> Vec<TopInput> {
         self.held.extend_from_slice(bytes);
         let mut told = Vec::new();

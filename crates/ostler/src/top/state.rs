@@ -2,7 +2,6 @@
 //! elsewhere comes out as [`TopAction`]s.
 
 use std::collections::HashMap;
-use std::time::Duration;
 
 use model::filter::FilterWords;
 use model::rules::attention::AttentionGroup;
@@ -19,8 +18,7 @@ use super::pane::{PaneKind, PaneText};
 use super::replies::ReplyKeys;
 use super::row::{LookedTimes, TopRow};
 
-/// How long after a key the order of the rows stays.
-pub(crate) const ORDER_REST: Duration = Duration::from_millis(400);
+pub(crate) use crate::timeouts::ORDER_REST;
 
 /// How many events are remembered.
 const MAX_EVENTS: usize = 500;

@@ -23,6 +23,7 @@ const FILTERS: &[(&str, &str)] = &[
     (r"\b\d+ events\b", "[N] events"),
     (r"\ba-[0-9a-z]{10}\b", "[ACCESS]"),
     (r"[0-9a-f]{32}", "[ID]"),
+    (r"\bwh_[0-9a-f]{12}\b", "wh_[N]"),
     (r"ostler/[0-9a-f]{8}/[0-9a-f]{12}", "ostler/[SOCKET]"),
     (r"daemon-[0-9a-f-]+\.sock", "[SOCKET]"),
     // A fake agent takes its name a moment after it was started.

@@ -199,7 +199,8 @@ fn row_93_a_prompt_works_beside_a_store_that_cannot_be_written() {
     for words in [&["resume", &id][..], &["launch", "claude"]] {
         let (code, answer) = claude.run(words);
         assert_eq!((code, &answer["result"]["state"]), (12, &"ready".into()), "{answer}");
-        assert_eq!(answer["result"]["incomplete"][0]["source"], "store", "{answer}");
+        let incomplete = answer["result"]["incomplete"].as_array().unwrap();
+        assert!(incomplete.iter().any(|one| one["source"] == "store"), "{answer}");
     }
 }
 

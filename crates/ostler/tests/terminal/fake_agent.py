@@ -71,7 +71,8 @@ def register():
 
 
 def append_lines(lines):
-    at = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime())
+    now = time.time()
+    at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now * 1000) % 1000:03d}Z"
     common = {"sessionId": SESSION, "cwd": os.getcwd(), "timestamp": at,
               "version": options.get("version", "2.1.325")}
     with open(claude_file(f"projects/-x/{SESSION}.jsonl"), "a") as file:

@@ -46,8 +46,8 @@ fn reply(stage: &Stage, seat: &str, text: &str) {
 #[test]
 fn row_09_the_preview_switches_while_output_floods() {
     let stage = Stage::new(Name::Ostler);
-    subject(&stage, "flood", &["/bin/bash", "-c", "while :; do echo $RANDOM flooding; done"]);
-    subject(&stage, "quiet", &["/bin/bash", "-c", "echo ALL QUIET HERE; cat"]);
+    subject(&stage, "flood", &["/bin/bash", "-c", "x=ing; while :; do echo $RANDOM flood$x; done"]);
+    subject(&stage, "quiet", &["/bin/bash", "-c", "x=QUIET; echo ALL $x HERE; cat"]);
     let seat = seat(&stage, (120, 40), "");
     for _ in 0..3 {
         select(&stage, &seat, "flood");
@@ -266,7 +266,9 @@ fn row_18_a_drag_puts_what_is_drawn_on_the_clipboard() {
     use base64::Engine;
 
     let stage = Stage::new(Name::Ostler);
-    subject(&stage, "speaker", &["/bin/bash", "-c", "printf 'hello clipboard\\nsecond\\n'; cat"]);
+    // The list shows a command, too: the words that are looked for come from the screen alone.
+    let script = "printf 'hello %s\\nsecond\\n' clipboard; cat";
+    subject(&stage, "speaker", &["/bin/bash", "-c", script]);
     let seat = seat(&stage, (120, 40), "");
     select(&stage, &seat, "speaker");
     shows(&stage, &seat, "hello clipboard");

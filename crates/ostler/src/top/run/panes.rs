@@ -1,6 +1,6 @@
 //! What the preview shows: which terminal is joined, which text is read, and when.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use model::hosted::HostFault;
 
@@ -10,9 +10,7 @@ use super::super::state::TopMode;
 use super::super::usage::read_usage;
 use super::super::work::WorkOutcome;
 use super::{PREVIEW_REST, TopRun};
-
-/// How long a terminal may take for what was typed before the dashboard ended.
-const TYPING_TIMEOUT: Duration = Duration::from_secs(2);
+use crate::timeouts::TYPING_TIMEOUT;
 
 impl TopRun<'_> {
     /// Why the selected session is in its state.
