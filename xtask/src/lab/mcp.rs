@@ -52,6 +52,11 @@ pub(crate) fn run(stage: &Stage, binary: &Path) -> Vec<Outcome> {
     let turns = stage.server.turns("mcp-one");
     let tools = turns.iter().flat_map(|turn| turn.tools.clone()).collect::<Vec<_>>();
     let is_offered = tools.iter().any(|tool| tool.ends_with(TOOL));
+    if !is_offered && tools.iter().any(|tool| tool == "tool_search") {
+        let reason = "its model has to look for tools of servers, and this one does not";
+        outcomes.push(outcome("called", Verdict::NotApplicable, reason.to_owned()));
+        return outcomes;
+    }
     outcomes.push(judge("offered", yes(is_offered, &format!("offered were {tools:?}"))));
     outcomes.push(judge("called", is_answered(&ostler, &turns)));
     outcomes

@@ -173,8 +173,6 @@ fn row_12_a_reply_to_a_conversation_that_was_replaced_is_refused_and_kept() {
 fn row_13_a_reply_tells_its_receipt_whatever_becomes_of_it() {
     for (options, receipt, taken) in [
         (&[][..], "accepted by claude-code", 1),
-        (&["opens=1"], "not-composed", 0),
-        (&["place=1"], "accepted by claude-code", 1),
         (&["alter=1"], "altered", 1),
         (&["swallow=99"], "stuck", 0),
         (&["late=60"], "unproven", 1),
