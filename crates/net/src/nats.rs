@@ -94,6 +94,10 @@ fn tls_config(ca: &str) -> Result<ClientConfig, String> {
     Ok(builder.with_root_certificates(roots).with_no_client_auth())
 }
 
+/// After how much silence the hub is asked whether it is there; the third unanswered question ends the connection.
+/// A network that swallows everything ends none by itself.
+const PING_PAUSE: Duration = Duration::from_secs(5);
+
 /// The pauses between attempts to connect again: full jitter, up to half a minute.
 fn reconnect_pause(attempts: usize) -> Duration {
     let most = Duration::from_millis(500 << attempts.min(6)).min(Duration::from_secs(30));
@@ -118,7 +122,10 @@ pub async fn connect_hub(login: &HubLogin<'_>) -> Result<HubConnection, HubError
             std::future::ready(())
         });
     options = match login.stays {
-        true => options.reconnect_delay_callback(reconnect_pause).retry_on_initial_connect(),
+        true => options
+            .reconnect_delay_callback(reconnect_pause)
+            .retry_on_initial_connect()
+            .ping_interval(PING_PAUSE),
         false => options.max_reconnects(1),
     };
     if let Some(ca) = login.ca {
