@@ -9,6 +9,9 @@ use model::helper::{HelperFailure, HelperFailureKind};
 const MIN_2_11: [u64; 3] = [2, 11, 15];
 const MIN_2_12: [u64; 3] = [2, 12, 6];
 
+/// The same, for people.
+pub const ENGINE_VERSIONS: &str = "nats-server 2.11.15, 2.12.6 or newer";
+
 /// The engine's name.
 const ENGINE_NAME: &str = "nats-server";
 

@@ -1,4 +1,4 @@
-//! What `ostler fleet` and `ls --fleet` ask for: reading the hub, its cache, and the doctor.
+//! What `ostler fleet` and `ls --fleet` ask for: reading the hub, and this reader's cache of it.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -6,17 +6,15 @@ use std::time::{Duration, Instant};
 use model::helper::{HelperFailure, HelperFailureKind};
 use model::time::Time;
 use model::wire::{
-    FleetDoctorResult, FleetFinding, FleetLsResult, FleetSession, FleetStatusResult, HubView,
-    IncompleteSource, MemberState, MemberView,
+    FleetLsResult, FleetSession, FleetStatusResult, HubView, IncompleteSource, MemberState,
+    MemberView,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sys::dropped::NoteDropped;
 
-use crate::engine::is_engine_new_enough;
-use crate::fleet_files::{FleetDir, LinkReport, MemberFile, OPERATOR_LINK_SEED, read_member};
+use crate::fleet_files::{FleetDir, MemberFile, OPERATOR_LINK_SEED, read_member};
 use crate::hub::Hub;
-use crate::link::LINK_REPORT_FILE;
 use crate::merge::{FleetPicture, HubRecords, list_incomplete, make_unknown, merge_records};
 use crate::nats::{HubConnection, HubError, HubLogin, connect_hub};
 
@@ -30,7 +28,7 @@ pub(crate) struct FleetReader {
     pub(crate) me: Option<String>,
     pub(crate) key: Option<nkeys::KeyPair>,
     pub(crate) inbox: String,
-    hub: Option<Hub>,
+    pub(crate) hub: Option<Hub>,
 }
 
 /// What was read last, for when the hub is lost.
@@ -168,7 +166,12 @@ impl FleetReader {
     }
 
     /// What the fleet looked like: from the hub, or from this reader's cache when that is lost.
-    async fn look(&self, cache: &Path, all: bool, timeout: Duration) -> (FleetPicture, HubView) {
+    pub(crate) async fn look(
+        &self,
+        cache: &Path,
+        all: bool,
+        timeout: Duration,
+    ) -> (FleetPicture, HubView) {
         let filter = if all { "$KV.inv.*.*.*" } else { "$KV.inv.*.active.*" };
         match self.read(Some(filter), timeout).await {
             Ok((records, version)) => {
@@ -322,134 +325,5 @@ pub(crate) fn find_view<'a>(
             format!("`{text}` could mean several members"),
             "use the id that `ostler fleet status --json` lists",
         )),
-    }
-}
-
-fn finding(
-    grade: &str,
-    what: &str,
-    found: impl Into<String>,
-    remedy: Option<&str>,
-) -> FleetFinding {
-    FleetFinding {
-        grade: grade.to_owned(),
-        what: what.to_owned(),
-        finding: found.into(),
-        remedy: remedy.map(str::to_owned),
-    }
-}
-
-/// What is wrong, each with its remedy.
-pub async fn fleet_doctor(
-    home: &Path,
-    cache: &Path,
-    timeout: Duration,
-) -> Result<FleetDoctorResult, HelperFailure> {
-    let mut findings = Vec::new();
-    let reader = FleetReader::find(home)?;
-    if let Ok((dir, _)) = read_member(home) {
-        let report: LinkReport = dir.read_json(LINK_REPORT_FILE)?.unwrap_or_default();
-        findings.push(match report.state.as_str() {
-            "publishing" => finding("ok", "link", "this home publishes itself", None),
-            "" => finding("warning", "link", "it never ran", Some("`ostler daemon start` runs it")),
-            state => finding("error", "link", state, Some("`ostler daemon start`, or as it says")),
-        });
-        for violation in &report.violations {
-            findings.push(finding("error", "refused by the hub", violation.as_str(), Some(
-                "the hub's configuration differs from what this member needs: `ostler fleet doctor` on the hub",
-            )));
-        }
-    }
-    let (picture, hub) = reader.look(cache, false, timeout).await;
-    findings.push(match (&hub.version, &hub.reason) {
-        (Some(version), _) if is_engine_new_enough(version) => {
-            finding("ok", "hub", format!("{} runs version {version}", hub.url), None)
-        }
-        (Some(version), _) => finding(
-            "error",
-            "hub",
-            format!("{} runs version {version}, which is too old", hub.url),
-            Some("2.11.15, 2.12.6 or newer"),
-        ),
-        (None, reason) => finding(
-            "error",
-            "hub",
-            reason.clone().unwrap_or_default(),
-            Some("`ostler fleet hub` runs it"),
-        ),
-    });
-    for member in picture.members.iter().filter(|member| hub.reachable && !member.here) {
-        if member.state.is_incomplete() {
-            let reason = member.reason.as_deref().unwrap_or("");
-            findings.push(finding(
-                "warning",
-                &format!("member {}", member.name),
-                format!("{} {reason}", member.state.as_str()),
-                Some("look at it: `ostler daemon status` there"),
-            ));
-        }
-        if let Some(skew) = member.clock_skew_ms {
-            findings.push(finding(
-                "warning",
-                &format!("member {}", member.name),
-                format!("its clock differs from the hub's by {} s", skew / 1000),
-                Some("set its clock"),
-            ));
-        }
-        if let Some(count) = member.truncated {
-            findings.push(finding(
-                "warning",
-                &format!("member {}", member.name),
-                format!("{count} of its sessions do not fit into what it may publish"),
-                Some("`ostler gc` there"),
-            ));
-        }
-    }
-    if let Some(hub) = &reader.hub {
-        examine_hub(hub, &mut findings).await;
-    }
-    let healthy = findings.iter().all(|one| one.grade == "ok");
-    Ok(FleetDoctorResult { findings, healthy })
-}
-
-/// What only the hub's own machine can tell.
-async fn examine_hub(hub: &Hub, findings: &mut Vec<FleetFinding>) {
-    let written = hub.dir.read(crate::hub::ENGINE_CONFIG).ok().flatten().unwrap_or_default();
-    findings.push(match written == hub.engine_config().as_bytes() {
-        true => finding("ok", "configuration", "it is what follows from who was admitted", None),
-        false => finding(
-            "error",
-            "configuration",
-            "it is not what follows from who was admitted",
-            Some("restart the hub: `ostler fleet hub` writes it anew"),
-        ),
-    });
-    let drift = match hub.connect_admin().await {
-        Ok(mut admin) => crate::hub::find_bucket_drift(&mut admin).await,
-        Err(error) => Err(error),
-    };
-    match drift {
-        Ok(drift) if drift.is_empty() => {
-            findings.push(finding("ok", "buckets", "they are as strict as they must be", None));
-        }
-        Ok(drift) => findings.extend(drift.into_iter().map(|one| {
-            finding(
-                "error",
-                "buckets",
-                one,
-                Some("restart the hub: `ostler fleet hub`, or admit anybody again"),
-            )
-        })),
-        Err(error) => findings.push(finding("error", "buckets", error.to_string(), None)),
-    }
-    match hub.read_store_faults().await {
-        Ok(faults) if faults.is_empty() => {
-            findings.push(finding("ok", "store", "the engine writes it", None));
-        }
-        Ok(faults) => findings.extend(faults.into_iter().map(|fault| {
-            let hint = "make room on the hub's disk, then restart the hub: `ostler fleet hub`";
-            finding("error", "store", fault, Some(hint))
-        })),
-        Err(error) => findings.push(finding("error", "store", error.to_string(), None)),
     }
 }

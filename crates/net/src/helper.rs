@@ -16,7 +16,9 @@ use serde::Serialize;
 use crate::failure::internal_failure;
 use crate::helper_input::HelperInput;
 use crate::hub_setup::{self, InitRequest};
-use crate::{fleet, fleet_follow, link, membership, order, ssh, terminal_view, webhook};
+use crate::{
+    fleet, fleet_doctor, fleet_follow, link, membership, order, ssh, terminal_view, webhook,
+};
 
 /// The longest request.
 const MOST_REQUEST_BYTES: usize = 4 << 20;
@@ -117,7 +119,7 @@ async fn serve_fleet(home: &Path, cache: &Path, ask: FleetAsk) -> ExitCode {
             print_answer(fleet::fleet_status(home, cache, span(timeout_ms)).await)
         }
         FleetAsk::Doctor { timeout_ms } => {
-            print_answer(fleet::fleet_doctor(home, cache, span(timeout_ms)).await)
+            print_answer(fleet_doctor::fleet_doctor(home, cache, span(timeout_ms)).await)
         }
         FleetAsk::Sessions { all, hosts, timeout_ms } => {
             print_answer(fleet::fleet_sessions(home, cache, all, &hosts, span(timeout_ms)).await)

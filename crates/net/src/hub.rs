@@ -16,10 +16,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::fleet_files::FleetDir;
-use crate::nats::{HubConnection, HubError, HubLogin, connect_hub};
+use crate::nats::{HubConnection, HubError, HubLogin, StoredRecord, connect_hub};
 use crate::record::{
     FleetOperator, MOST_LEASE_BYTES, MOST_META_BYTES, MOST_PAGE_BYTES, MemberCertificate,
-    OperatorList, RECORD_VERSION, page_names,
+    OperatorList, RECORD_VERSION, page_names, read_certificate, read_operators,
 };
 use crate::seal::{SealKind, seal_record};
 
@@ -115,6 +115,13 @@ impl Hub {
         format!("{}://{host}:{port}", if self.file.plain { "nats" } else { "tls" })
     }
 
+    /// The name or address that members connect to.
+    pub fn host_name(&self) -> &str {
+        let rest = self.file.url.split_once("://").map_or("", |(_, rest)| rest);
+        let host = rest.rsplit_once(':').map_or(rest, |(host, _)| host);
+        host.trim_matches(['[', ']'])
+    }
+
     async fn login(&self, key: &KeyPair, port: Option<u16>) -> Result<HubConnection, HubError> {
         let url = self.local_url(port);
         let login = HubLogin {
@@ -167,6 +174,16 @@ impl Hub {
         Ok(answer.get("data").cloned().unwrap_or_default())
     }
 
+    /// Who is connected, those first that sent most.
+    pub async fn read_connections(&self) -> Result<Value, HubError> {
+        let mut connection = self.login(&self.system, None).await?;
+        let server = connection.client.server_info().server_id;
+        let subject = format!("$SYS.REQ.SERVER.{server}.CONNZ");
+        let question = json!({ "auth": true, "sort": "bytes_from", "limit": 16 });
+        let answer = connection.ask_engine(&subject, &question).await?;
+        Ok(answer.get("data").cloned().unwrap_or_default())
+    }
+
     /// What is wrong with the engine's store, by its own word: a full disk is silence to everybody else.
     pub async fn read_store_faults(&self) -> Result<Vec<String>, HubError> {
         let mut connection = self.login(&self.system, None).await?;
@@ -216,6 +233,7 @@ impl Hub {
             let subject = format!("$KV.meta.member.{}", member.id);
             let record = self.sealed_certificate(member)?;
             admin.put_record(&subject, None, record).await.map_err(failed)?;
+            sys::pause::pause_at("fleet.published");
         }
         let record = self.sealed_operators()?;
         admin.put_record("$KV.meta.operators", None, record).await.map_err(failed)?;
@@ -473,6 +491,10 @@ pub async fn find_bucket_drift(admin: &mut HubConnection) -> Result<Vec<String>,
             "deny_delete",
             "allow_rollup_hdrs",
             "max_age",
+            "max_msgs",
+            "retention",
+            "storage",
+            "duplicate_window",
         ] {
             let found = info["config"].get(name).cloned().unwrap_or(json!(false));
             if found != wanted[name] {
@@ -494,4 +516,59 @@ pub async fn purge_member(admin: &mut HubConnection, id: &str) -> Result<(), Hub
         admin.ask_engine(&subject, &json!({ "filter": filter })).await?;
     }
     Ok(())
+}
+
+/// What root signed, as the hub has it.
+async fn read_meta(admin: &mut HubConnection) -> Result<Vec<StoredRecord>, HubError> {
+    admin.read_records("$JS.API.DIRECT.GET.KV_meta", "$KV.meta.>", ADMIN_TIMEOUT).await
+}
+
+/// Members that the hub still has something of and that are none of its own any more: an `evict` was killed, or
+/// somebody restored an older store. Each with its certificate, if that can be read.
+pub async fn find_strangers(
+    hub: &Hub,
+    admin: &mut HubConnection,
+) -> Result<Vec<(String, Option<MemberCertificate>)>, HubError> {
+    let root = hub.root.public_key();
+    let stranger = |record: &StoredRecord| {
+        let id = record.subject.strip_prefix("$KV.meta.member.")?;
+        let is_known = hub.file.members.iter().any(|member| member.id == id);
+        (!is_known).then(|| (id.to_owned(), read_certificate(&root, id, &record.bytes).ok()))
+    };
+    Ok(read_meta(admin).await?.iter().filter_map(stranger).collect())
+}
+
+/// What differs between the certificates and operators that were signed here and those that the hub hands out.
+pub async fn find_certificate_drift(
+    hub: &Hub,
+    admin: &mut HubConnection,
+) -> Result<Vec<String>, HubError> {
+    let records = read_meta(admin).await?;
+    let root = hub.root.public_key();
+    let find = |subject: &str| records.iter().rev().find(|one| one.subject == subject);
+    let mut drift = Vec::new();
+    for MemberCertificate { id, name, .. } in &hub.file.members {
+        let found = find(&format!("$KV.meta.member.{id}"));
+        match found.map(|record| read_certificate(&root, id, &record.bytes)) {
+            None => drift.push(format!("that of `{name}` is missing at the hub")),
+            Some(Err(error)) => drift.push(format!("that of `{name}` at the hub: {error}")),
+            Some(Ok(found)) if hub.file.members.contains(&found) => {}
+            Some(Ok(_)) => drift.push(format!("that of `{name}` at the hub is another one")),
+        }
+    }
+    for (id, certificate) in find_strangers(hub, admin).await? {
+        let name = certificate.map_or(id, |certificate| certificate.name);
+        drift.push(format!("the hub has one of `{name}`, who is no member"));
+    }
+    let operators = find("$KV.meta.operators");
+    match operators.map(|record| read_operators(&root, &record.bytes)) {
+        None => drift.push("the operator list is missing at the hub".to_owned()),
+        Some(Err(error)) => drift.push(format!("the operator list at the hub: {error}")),
+        Some(Ok(list)) if list.version == hub.file.operators_version => {}
+        Some(Ok(list)) => drift.push(format!(
+            "the operator list at the hub is version {}, not {}",
+            list.version, hub.file.operators_version
+        )),
+    }
+    Ok(drift)
 }

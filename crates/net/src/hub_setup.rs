@@ -8,7 +8,6 @@ use std::time::Instant;
 
 use model::helper::{HelperFailure, HelperFailureKind};
 use model::wire::FleetInitResult;
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, KeyUsagePurpose};
 
 use crate::engine::{HubEngine, find_engine};
 use crate::failure::internal_failure;
@@ -16,6 +15,9 @@ use crate::fleet_files::FleetDir;
 use crate::hub::{
     ADMIN_SEED, ENGINE_CONFIG, HUB_DIRECTORY, HUB_FILE, Hub, HubFile, ROOT_SEED, SYSTEM_SEED,
     ensure_buckets,
+};
+use crate::hub_certificate::{
+    RENEWAL_DAYS, days_of_certificate, make_certificates, renew_certificate,
 };
 use crate::timeouts::{ENGINE_START_INTERVAL, ENGINE_START_TIMEOUT};
 
@@ -75,6 +77,7 @@ pub async fn init_hub(
     }
     if !request.plain {
         make_certificates(&dir, names)?;
+        sys::pause::pause_at("fleet.init.certificates");
     }
     let file = HubFile {
         site: request.site.clone(),
@@ -87,6 +90,7 @@ pub async fn init_hub(
     };
     // Last: a hub that was half made is made again.
     dir.write_json(HUB_FILE, &file)?;
+    sys::pause::pause_at("fleet.init.described");
     let hub = Hub::open(home)?;
     hub.save()?;
     prepare_streams(&hub, &engine).await?;
@@ -131,25 +135,6 @@ fn hub_names(host: &str, advertise: &[String]) -> Vec<String> {
 
 fn run_hostname() -> Option<String> {
     String::from_utf8(Command::new("hostname").output().ok()?.stdout).ok()
-}
-
-fn make_certificates(dir: &FleetDir, names: Vec<String>) -> Result<(), HelperFailure> {
-    let failed = |error: rcgen::Error| internal_failure(&error);
-    let ca_key = rcgen::KeyPair::generate().map_err(failed)?;
-    let mut ca = CertificateParams::new(Vec::new()).map_err(failed)?;
-    ca.distinguished_name.push(DnType::CommonName, "ostler fleet");
-    ca.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-    ca.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-    let issued = ca.self_signed(&ca_key).map_err(failed)?;
-    let issuer = rcgen::Issuer::from_params(&ca, &ca_key);
-    let key = rcgen::KeyPair::generate().map_err(failed)?;
-    let mut hub = CertificateParams::new(names).map_err(failed)?;
-    hub.distinguished_name.push(DnType::CommonName, "ostler hub");
-    let certificate = hub.signed_by(&key, &issuer).map_err(failed)?;
-    dir.write("ca.pem", issued.pem().as_bytes())?;
-    dir.write("ca.key", ca_key.serialize_pem().as_bytes())?;
-    dir.write("hub.pem", certificate.pem().as_bytes())?;
-    dir.write("hub.key", key.serialize_pem().as_bytes())
 }
 
 fn hub_unit() -> String {
@@ -226,6 +211,7 @@ pub async fn become_engine(home: &Path) -> HelperFailure {
         let hub = Hub::open(home)?;
         // What follows from who is admitted is written again: an admit may have been killed between.
         hub.save()?;
+        renew_if_due(&hub)?;
         check_config(&hub, &engine)?;
         let streams = hub.dir.path().join("store/jetstream/FLEET/streams");
         let is_missing = |bucket: &&str| !streams.join(format!("KV_{bucket}")).exists();
@@ -247,6 +233,20 @@ pub async fn become_engine(home: &Path) -> HelperFailure {
             internal_failure(&format!("{} cannot be started: {error}", engine.path.display()))
         }
     }
+}
+
+/// Issues the hub's certificate anew if members refuse it, or will soon.
+fn renew_if_due(hub: &Hub) -> Result<(), HelperFailure> {
+    let name = hub.host_name();
+    let is_due = match days_of_certificate(&hub.dir, name, sys::clock::now()) {
+        Ok(days) => days.is_some_and(|days| days <= RENEWAL_DAYS),
+        Err(_) => true,
+    };
+    if hub.file.plain || !is_due {
+        return Ok(());
+    }
+    let (host, _) = parse_listen(&hub.file.listen)?;
+    renew_certificate(&hub.dir, name, hub_names(&host, &[name.to_owned()]), sys::clock::now())
 }
 
 /// Has the engine check its configuration.

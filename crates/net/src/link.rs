@@ -19,6 +19,7 @@ use sys::dropped::NoteDropped;
 use tokio::sync::mpsc;
 
 use crate::daemon_client::DaemonClient;
+use crate::engine::{ENGINE_VERSIONS, is_engine_new_enough};
 use crate::fleet_files::{FleetDir, LINK_SEED, LinkReport, MemberFile, SEAL_SEED, read_member};
 use crate::helper_input::HelperInput;
 use crate::inventory::{Inventory, plan_page_writes, take_inventory};
@@ -318,6 +319,18 @@ impl MemberLink {
     /// Renews the lease, or tries to take it. Orders are subscribed to before the lease is seen, and not without
     /// it: whoever asks one that does not answer is told at once that nobody is there.
     async fn renew(&mut self, hub: &mut HubConnection, asks: &mut Option<Subscriber>) {
+        let version = hub.client.server_info().version;
+        if version.is_empty() {
+            // Renewed as soon as it is: nothing waits in a queue for an engine that nobody has looked at.
+            return self.say("the hub is not reached yet");
+        }
+        if !is_engine_new_enough(&version) {
+            self.say(&format!(
+                "the hub runs version {version}, which is too old: {ENGINE_VERSIONS}"
+            ));
+            (self.holds, *asks) = (false, None);
+            return;
+        }
         if !self.holds && !self.may_take(hub).await {
             *asks = None;
             return;

@@ -18,7 +18,7 @@ use crate::fleet_files::{
     FleetDir, LINK_SEED, MEMBER_FILE, MemberFile, OPERATOR_LINK_SEED, OPERATOR_SEAL_SEED,
     SEAL_SEED, read_member, this_machine,
 };
-use crate::hub::{Hub, ensure_buckets, purge_member};
+use crate::hub::{Hub, ensure_buckets, find_strangers, purge_member};
 use crate::record::{
     FleetOperator, MemberCertificate, RECORD_VERSION, is_fleet_name, read_certificate,
 };
@@ -112,6 +112,7 @@ pub fn ask_to_join(
     }
     if new {
         dir.give_up_keys()?;
+        sys::pause::pause_at("fleet.join.anew");
     }
     let seal = dir.ensure_key(SEAL_SEED)?.public_key();
     sys::pause::pause_at("fleet.join.key");
@@ -166,7 +167,9 @@ pub fn take_answer(home: &Path, line: &str) -> Result<FleetJoinResult, HelperFai
         joined_at: sys::clock::now(),
         left: false,
     };
+    sys::pause::pause_at("fleet.join.answered");
     dir.write_json(MEMBER_FILE, &member)?;
+    sys::pause::pause_at("fleet.join.joined");
     let (name, url) = (certificate.name, Some(answer.url));
     Ok(FleetJoinResult { name, id, joined: true, request: None, url })
 }
@@ -221,6 +224,7 @@ pub async fn admit_member(
     hub.file.operators_version += 1;
     hub.save()?;
     apply_to_engine(&hub).await?;
+    sys::pause::pause_at("fleet.admit.applied");
     let heard = wait_for_lease(&hub, &id, wait).await?;
     let sealed = hub.sealed_certificate(&certificate)?;
     let answer = AdmitAnswer {
@@ -260,7 +264,11 @@ async fn apply_to_engine(hub: &Hub) -> Result<(), HelperFailure> {
     }
     let mut admin = hub.connect_admin().await?;
     ensure_buckets(&mut admin, hub.file.members.len()).await?;
-    hub.publish_meta(&mut admin).await
+    hub.publish_meta(&mut admin).await?;
+    for (id, _) in find_strangers(hub, &mut admin).await? {
+        purge_member(&mut admin, &id).await?;
+    }
+    Ok(())
 }
 
 async fn wait_for_lease(hub: &Hub, id: &str, wait: Duration) -> Result<bool, HelperFailure> {
@@ -281,15 +289,31 @@ async fn wait_for_lease(hub: &Hub, id: &str, wait: Duration) -> Result<bool, Hel
 /// not touched.
 pub async fn evict_member(home: &Path, name: &str) -> Result<FleetDepartureResult, HelperFailure> {
     let mut hub = Hub::open(home)?;
-    let member = find_member(&hub.file.members, name)?.clone();
+    // One that is half gone is meant rather than another whose name begins so.
+    let member = match find_half_evicted(&hub, name).await {
+        Some(member) => member,
+        None => find_member(&hub.file.members, name)?.clone(),
+    };
     hub.file.members.retain(|one| one.id != member.id);
     hub.file.operators.retain(|one| one.name != member.name);
     hub.file.operators_version += 1;
     hub.save()?;
     apply_to_engine(&hub).await?;
+    sys::pause::pause_at("fleet.evict.applied");
     let mut admin = hub.connect_admin().await?;
     purge_member(&mut admin, &member.id).await?;
     Ok(FleetDepartureResult { name: member.name, id: member.id, told: true })
+}
+
+/// A member whose eviction was noted and then killed: the hub may still have its certificate.
+async fn find_half_evicted(hub: &Hub, name: &str) -> Option<MemberCertificate> {
+    if hub.file.members.iter().any(|one| one.name == name || one.id == name) {
+        return None;
+    }
+    let mut admin = hub.connect_admin().await.ok()?;
+    let strangers = find_strangers(hub, &mut admin).await.ok()?;
+    let mut certificates = strangers.into_iter().filter_map(|(_, certificate)| certificate);
+    certificates.find(|one| one.name == name || one.id == name)
 }
 
 /// By name, id, or the beginning of either.
@@ -320,13 +344,26 @@ pub fn find_member<'a>(
 
 /// Leaves the fleet: the link says so when it hears it; keys are given up here.
 pub async fn leave_fleet(home: &Path) -> Result<FleetDepartureResult, HelperFailure> {
-    let (dir, mut member) = read_member(home)?;
+    let (dir, mut member) = read_leaving_member(home)?;
     let told = crate::departure::publish_departure(&dir, &member).await;
     member.left = true;
     dir.write_json(MEMBER_FILE, &member)?;
     sys::pause::pause_at("fleet.leave.noted");
     dir.give_up_keys()?;
     Ok(FleetDepartureResult { name: member.name, id: member.id, told })
+}
+
+/// The member that this home is, also one that was killed while it left and still has its keys.
+fn read_leaving_member(home: &Path) -> Result<(FleetDir, MemberFile), HelperFailure> {
+    let failure = match read_member(home) {
+        Ok(found) => return Ok(found),
+        Err(failure) => failure,
+    };
+    let Some(dir) = FleetDir::open(home, "fleet")? else { return Err(failure) };
+    match (dir.read_json(MEMBER_FILE)?, dir.read_key(SEAL_SEED)?) {
+        (Some(member), Some(_)) => Ok((dir, member)),
+        _ => Err(failure),
+    }
 }
 
 /// All operators of this hub.

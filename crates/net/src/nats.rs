@@ -15,7 +15,7 @@ use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-use crate::timeouts::{LONGEST_RECONNECT_PAUSE, SHORTEST_RECONNECT_PAUSE};
+use crate::timeouts::{LONGEST_RECONNECT_PAUSE, PING_PAUSE, SHORTEST_RECONNECT_PAUSE};
 
 /// How a connection is made.
 #[derive(Debug)]
@@ -120,7 +120,10 @@ pub async fn connect_hub(login: &HubLogin<'_>) -> Result<HubConnection, HubError
             std::future::ready(())
         });
     options = match login.stays {
-        true => options.reconnect_delay_callback(reconnect_pause).retry_on_initial_connect(),
+        true => options
+            .reconnect_delay_callback(reconnect_pause)
+            .retry_on_initial_connect()
+            .ping_interval(PING_PAUSE),
         false => options.max_reconnects(1),
     };
     if let Some(ca) = login.ca {

@@ -47,6 +47,9 @@ pub(crate) const LEASE_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 pub(crate) const SHORTEST_RECONNECT_PAUSE: Duration = Duration::from_millis(500);
 /// The longest of these pauses.
 pub(crate) const LONGEST_RECONNECT_PAUSE: Duration = Duration::from_secs(30);
+/// After how much silence the hub is asked whether it is there; the third unanswered question ends the connection.
+/// A network that swallows everything ends none by itself.
+pub(crate) const PING_PAUSE: Duration = Duration::from_secs(5);
 
 // order
 /// How long a member may take to prepare an order, or to answer a question.

@@ -4,6 +4,7 @@
 
 mod net {
     mod docs;
+    mod doctor;
     mod faults;
     mod fleet;
     mod fleet_kit;
@@ -15,6 +16,7 @@ mod net {
     mod rows;
     mod ssh;
     mod terminals;
+    mod verbs;
     mod watch;
     mod webhooks;
 }

@@ -1,4 +1,4 @@
-//! A fleet of a thousand simulated members: `crates/net/examples/fleet_load.rs` measures, this compares.
+//! A fleet of a thousand simulated members: `crates/net/examples/fleet_load` measures, this compares.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -53,6 +53,8 @@ fn read_bound(line: &str) -> Option<Bound> {
             "ms" => " ms",
             "MB" => " MB",
             "B/s" => " B/s",
+            "x" => "x",
+            "%" => " %",
             _ => "",
         },
     })

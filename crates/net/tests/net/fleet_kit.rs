@@ -8,7 +8,7 @@ use model::identity::Identity;
 use model::time::Time;
 use model::wire::SessionCounts;
 use net::fleet_files::{FleetDir, LINK_SEED, MemberFile, SEAL_SEED};
-use net::nats::{HubConnection, HubLogin, connect_hub};
+use net::nats::{HubConnection, HubLogin, StoredRecord, connect_hub};
 use net::record::{
     InventoryPage, LeaseState, MemberLease, compress_page, read_certificate, read_lease,
 };
@@ -17,7 +17,7 @@ use serde_json::Value;
 use testkit::home::TempHome;
 use testkit::run::{Ran, ran};
 
-use super::kit::{TestDaemon, free_port, ostler, wait_until};
+use super::kit::{TestDaemon, free_port, ostler, ostler_program, wait_until};
 
 /// The directory of a `nats-server` that will do: PATH's, else the pinned wheel. Without one the suite fails.
 pub(crate) fn engine_directory() -> PathBuf {
@@ -145,6 +145,88 @@ impl TestHub {
         signal_process(self.engine_pid(), signal);
     }
 
+    /// Runs the engine itself with a configuration of the hub's directory, and waits for nothing.
+    pub(crate) fn bare_engine(&self, config: &str) -> Command {
+        let mut command = Command::new(engine_directory().join("nats-server"));
+        command.arg("-c").arg(self.directory().join(config)).stderr(Stdio::null());
+        command
+    }
+
+    pub(crate) fn take_engine(&mut self, mut command: Command) {
+        self.engine = Some(command.spawn().unwrap());
+    }
+
+    /// Gives the hub a certificate that ends in so many days.
+    pub(crate) fn issue_certificate(&self, days: i64) {
+        let pem = |name: &str| std::fs::read_to_string(self.directory().join(name)).unwrap();
+        let ca_key = rcgen::KeyPair::from_pem(&pem("ca.key")).unwrap();
+        let mut ca = rcgen::CertificateParams::new(Vec::new()).unwrap();
+        ca.distinguished_name.push(rcgen::DnType::CommonName, "ostler fleet");
+        ca.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Constrained(0));
+        let issuer = rcgen::Issuer::from_params(&ca, &ca_key);
+        let mut hub = rcgen::CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+        hub.not_before = rcgen::date_time_ymd(2020, 1, 1);
+        let end = Time::from_millis(sys::clock::now().as_millis() + days * 86_400_000).to_string();
+        let mut parts = end.split(['-', 'T']).map(|part| part.parse::<u16>().unwrap_or(0));
+        let mut next = || parts.next().unwrap();
+        let (year, month, day) = (next(), next() as u8, next() as u8);
+        hub.not_after = rcgen::date_time_ymd(year.into(), month, day);
+        let key = rcgen::KeyPair::from_pem(&pem("hub.key")).unwrap();
+        let certificate = hub.signed_by(&key, &issuer).unwrap();
+        std::fs::write(self.directory().join("hub.pem"), certificate.pem()).unwrap();
+    }
+
+    /// Does something as the hub's own admin.
+    fn as_admin<T>(&self, work: impl AsyncFnOnce(&mut HubConnection) -> T) -> T {
+        let opened = net::hub::Hub::open(&self.home.join(".local/state/ostler")).unwrap();
+        block_on(async {
+            let mut admin = opened.connect_admin().await.unwrap();
+            work(&mut admin).await
+        })
+    }
+
+    pub(crate) fn put_as_admin(&self, subject: &str, bytes: &[u8]) {
+        self.as_admin(async |admin| admin.put_record(subject, None, bytes.to_vec()).await.unwrap());
+    }
+
+    pub(crate) fn purge_as_admin(&self, bucket: &str, subject: &str) {
+        let filter = serde_json::json!({ "filter": subject });
+        let purge = format!("$JS.API.STREAM.PURGE.KV_{bucket}");
+        self.as_admin(async |admin| admin.ask_engine(&purge, &filter).await.unwrap());
+    }
+
+    fn records_of(&self, id: &str) -> Vec<StoredRecord> {
+        self.as_admin(async |admin| {
+            let mut found = Vec::new();
+            for (bucket, filter) in [
+                ("lease", format!("$KV.lease.{id}")),
+                ("inv", format!("$KV.inv.{id}.>")),
+                ("meta", format!("$KV.meta.member.{id}")),
+            ] {
+                let subject = format!("$JS.API.DIRECT.GET.KV_{bucket}");
+                let time = std::time::Duration::from_secs(20);
+                found.extend(admin.read_records(&subject, &filter, time).await.unwrap());
+            }
+            found
+        })
+    }
+
+    /// What the hub has of a member.
+    pub(crate) fn subjects_of(&self, id: &str) -> Vec<String> {
+        self.records_of(id).into_iter().map(|one| one.subject).collect()
+    }
+
+    /// How many sessions of a member the hub has.
+    pub(crate) fn sessions_at_hub(&self, id: &str) -> usize {
+        let pages = self.records_of(id).into_iter().filter(|one| one.subject.contains("KV.inv"));
+        let count = |record: StoredRecord| {
+            let text = zstd::decode_all(&record.bytes[net::seal::SEAL_BYTES..]).unwrap();
+            let page: Value = serde_json::from_slice(&text).unwrap();
+            page["sessions"].as_array().unwrap().len()
+        };
+        pages.map(count).sum()
+    }
+
     pub(crate) fn directory(&self) -> PathBuf {
         self.home.join(".local/state/ostler/fleet/hub")
     }
@@ -255,7 +337,7 @@ pub(crate) fn member_of(home: &TempHome) -> (FleetDir, MemberFile) {
 
 /// Connects with a member's own key, beside its link. A member has two connections, and one that ended may still
 /// be counted.
-async fn connect_as_member(home: &TempHome) -> (HubConnection, FleetDir, MemberFile) {
+pub(crate) async fn connect_as_member(home: &TempHome) -> (HubConnection, FleetDir, MemberFile) {
     let (dir, file) = member_of(home);
     let key = dir.need_key(LINK_SEED).unwrap();
     let begun = std::time::Instant::now();
@@ -276,7 +358,7 @@ async fn connect_as_member(home: &TempHome) -> (HubConnection, FleetDir, MemberF
     }
 }
 
-fn block_on<T>(work: impl Future<Output = T>) -> T {
+pub(crate) fn block_on<T>(work: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
 }
 
@@ -352,4 +434,37 @@ pub(crate) fn publish_lease(home: &TempHome, sent_at: Time) {
         let sealed = seal_json(&key, SealKind::Lease, &lease).unwrap();
         hub.put_record(&format!("$KV.lease.{}", file.id), None, sealed).await.unwrap();
     });
+}
+
+/// A home with the same fleet files, as a cloned disk has.
+pub(crate) fn copy_home(home: &TempHome) -> TempHome {
+    let copy = TempHome::new();
+    let place = copy.directory(".local/state/ostler");
+    std::fs::set_permissions(&place, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    copy.directory(".config");
+    for (from, to) in
+        [(".local/state/ostler/fleet", place), (".config/ostler", copy.join(".config"))]
+    {
+        let copied = Command::new("cp").arg("-a").arg(home.join(from)).arg(to).status().unwrap();
+        assert!(copied.success());
+    }
+    let _ = std::fs::remove_file(copy.join(".local/state/ostler/fleet/link.json"));
+    copy
+}
+
+/// The daemon of a home on what looks like another machine, or another boot of this one.
+pub(crate) fn start_elsewhere(home: &TempHome, bind: &str, content: &str) -> TestDaemon {
+    let file = home.write("elsewhere", content);
+    let script = format!(
+        "mount --bind {} {bind} && exec {} \"$@\"",
+        file.display(),
+        ostler_program().display()
+    );
+    let bare = with_engine(ostler(home));
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", &script, "sh"]).env_clear().current_dir(home.path());
+    command.envs(
+        bare.get_envs().filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned()))),
+    );
+    TestDaemon::with(command)
 }

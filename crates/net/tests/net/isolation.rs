@@ -283,7 +283,11 @@ fn row_10_an_operator_cannot_have_the_hub_write_either() {
     run(async {
         let mut siege = Siege::lay().await;
         let victim = siege.victim.clone();
-        let operator = siege.attacker.as_operator().await;
+        let attacked = siege.attacked.as_member().await;
+        let asks = format!("ostler.v1.ask.{victim}.>");
+        let mut heard = attacked.client.subscribe(asks).await.unwrap();
+        attacked.client.flush().await.unwrap();
+        let mut operator = siege.attacker.as_operator().await;
         let question = json!({ "seq": 1, "next_by_subj": "$KV.meta.>", "batch": 10 }).to_string();
         for target in [page(&victim), format!("ostler.v1.ask.{victim}.reap.attacker.destroy")] {
             for what in ["lease", "inv", "meta", "clock"] {
@@ -292,8 +296,15 @@ fn row_10_an_operator_cannot_have_the_hub_write_either() {
                 operator.client.publish_with_reply(source, target.clone(), question).await.unwrap();
             }
         }
-        operator.client.flush().await.unwrap();
-        tokio::time::sleep(Duration::from_millis(300)).await;
+        // Whatever the hub makes of them it has made before it answers these.
+        for what in ["lease", "inv", "meta", "clock"] {
+            let source = format!("ostler.v1.get.main.{what}");
+            drop(operator.ask(&source, HeaderMap::new(), question.clone().into()).await);
+        }
+        let fence = format!("ostler.v1.ask.{victim}.read.attacker.fence");
+        operator.client.publish(fence, "fence".into()).await.unwrap();
+        let first = tokio::time::timeout(PATIENCE, heard.next()).await.unwrap().unwrap();
+        assert_eq!(first.payload, Bytes::from_static(b"fence"), "before it came {first:?}");
         siege.assert_intact().await;
     });
 }

@@ -223,6 +223,116 @@ fn row_48_every_limit_makes_one_member_unreadable_and_nobody_else() {
 }
 
 #[test]
+fn row_48_what_is_exactly_at_a_limit_is_read_and_leases_and_certificates_have_limits_too() {
+    let forge = Forge::new(&["a", "b"]);
+    let page_of = |sessions: Vec<Map<String, Value>>| {
+        let mut page = forge.page(0, "active.0");
+        page.sessions = sessions;
+        let mut records = forge.records();
+        records.pages[0] = forge.put_page(0, &page);
+        records
+    };
+    let session = forge.page(0, "active.0").sessions[0].clone();
+    let with = |name: &str, value: Value| {
+        let mut one = session.clone();
+        one.insert(name.to_owned(), value);
+        vec![one]
+    };
+    let many = (0..4096).map(|number| with("id", json!(format!("s{number}"))).remove(0)).collect();
+    // A page, its list and the session are three levels.
+    let deep = (0..13).fold(json!(1), |inner, _| json!([inner]));
+    for (what, count, records) in [
+        ("sessions", 4096, page_of(many)),
+        ("a text", 1, page_of(with("cwd", json!("x".repeat(4096))))),
+        ("a title", 1, page_of(with("title", json!("ü".repeat(200))))),
+        ("nesting", 1, page_of(with("x", deep))),
+        ("the first time", 1, page_of(with("endedAt", json!("1970-01-01T00:00:00.000Z")))),
+        ("the last time", 1, page_of(with("endedAt", json!("2199-12-31T23:59:59.999Z")))),
+    ] {
+        let picture = forge.merge(&records);
+        assert_eq!(states(&picture), [MemberState::Reachable; 2], "{what}: {picture:?}");
+        assert_eq!(picture.sessions.len(), count + 1, "{what}");
+    }
+    let deeper = (0..14).fold(json!(1), |inner, _| json!([inner]));
+    assert_first_unreadable(&forge, &page_of(with("x", deeper)), "one level more");
+    let beyond = page_of(with("endedAt", json!("2200-01-01T00:00:00.000Z")));
+    assert_first_unreadable(&forge, &beyond, "the first time that is too late");
+    let lease_of = |change: &dyn Fn(&mut MemberLease)| {
+        let mut lease = forge.lease(0);
+        change(&mut lease);
+        let mut records = forge.records();
+        records.leases[0] = forge.put_lease(0, &lease, 1000);
+        records
+    };
+    for (what, records) in [
+        ("a lease of 2 KiB and more", lease_of(&|one| one.ostler = "x".repeat(2048))),
+        ("a lease of 2300", lease_of(&|one| one.sent_at = Time::from_millis(10_413_792_000_000))),
+        ("a lease of another member", lease_of(&|one| one.member = forge.id(1).to_owned())),
+    ] {
+        assert_first_unreadable(&forge, &records, what);
+    }
+    let certificate_of = |change: &dyn Fn(&mut MemberCertificate)| {
+        let mut certificate = forge.members[0].1.clone();
+        change(&mut certificate);
+        let body = serde_json::to_vec(&certificate).unwrap();
+        let mut records = forge.records();
+        let sealed = seal_record(&forge.root, SealKind::Certificate, &body).unwrap();
+        records.meta[0].bytes = sealed.into();
+        records
+    };
+    for (what, records) in [
+        ("a large one", certificate_of(&|one| one.ssh = Some("x".repeat(64 << 10)))),
+        ("a long name", certificate_of(&|one| one.name = "x".repeat(64))),
+        ("an odd name", certificate_of(&|one| one.name = "\x1b[2J".to_owned())),
+        ("a key of another", certificate_of(&|one| one.seal = forge.members[1].1.seal.clone())),
+    ] {
+        let picture = forge.merge(&records);
+        let id = forge.id(0);
+        let member = picture.members.iter().find(|one| one.id == id).unwrap();
+        assert_eq!(member.state, MemberState::Unreadable, "{what}");
+        assert_eq!((picture.sessions.len(), picture.incomplete.len()), (1, 1), "{what}");
+    }
+}
+
+#[test]
+fn row_50_bytes_that_are_no_text_make_one_member_unreadable() {
+    let forge = Forge::new(&["a", "b"]);
+    let session = forge.page(0, "active.0").sessions[0].clone();
+    let mut names: Vec<String> = session.keys().cloned().collect();
+    names.extend(["title", "cwd", "branch", "name", "waitingFor"].map(str::to_owned));
+    for name in names {
+        let mut page = forge.page(0, "active.0");
+        page.sessions[0].insert(name.clone(), json!("@@@"));
+        let text = serde_json::to_string(&page).unwrap().into_bytes();
+        let at = text.windows(3).position(|part| part == b"@@@").unwrap();
+        // An overlong slash, half a character, a surrogate: no UTF-8, each of them.
+        for bytes in [[0xc0, 0xaf, b'x'], [b'x', b'x', 0xe2], [0xed, 0xa0, 0x80]] {
+            let mut body = text.clone();
+            body[at..at + 3].copy_from_slice(&bytes);
+            let packed = zstd::encode_all(body.as_slice(), 3).unwrap();
+            let mut records = forge.records();
+            records.pages[0].bytes = forge.sealed(0, SealKind::Page, &packed).into();
+            assert_first_unreadable(&forge, &records, &name);
+        }
+    }
+}
+
+#[test]
+fn row_29_no_state_of_a_member_but_reachable_leaves_a_session_anything_but_unknown() {
+    let forge = Forge::new(&["a"]);
+    let told = forge.merge(&forge.records()).sessions.remove(0);
+    for state in MemberState::ALL.into_iter().filter(|state| !state.vouches()) {
+        let mut session = told.clone();
+        net::merge::make_unknown(&mut session, state);
+        // From the cache a second time: what was last known is what was known first.
+        net::merge::make_unknown(&mut session, MemberState::HubLost);
+        assert_eq!(session.text("status"), Some("unknown"), "{state:?}");
+        assert_eq!(session.session["liveness"]["state"], "unknown", "{state:?}");
+        assert_eq!(session.last_known.as_ref().unwrap()["status"], "running", "{state:?}");
+    }
+}
+
+#[test]
 fn row_49_a_bomb_is_not_unpacked() {
     let forge = Forge::new(&["a", "b"]);
     let bomb = zstd::encode_all(std::io::Read::take(std::io::repeat(0), 300 << 20), 3).unwrap();

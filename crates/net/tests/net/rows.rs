@@ -24,7 +24,7 @@ fn every_row_of_the_specification_has_a_test_that_runs() {
     let tests = read_sources("tests/net") + &read_sources("src");
     let mut found = read_numbers(&tests, "fn row_");
     found.extend(
-        read_numbers(&read_sources("examples"), "\"row ")
+        read_numbers(&read_sources("examples/fleet_load"), "\"row ")
             .into_iter()
             .filter(|row| BOUNDS.contains(row)),
     );

@@ -5,6 +5,8 @@
 //! this process. Prints one line for each number: name, value, unit, limit, with tabs between.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "it is a measuring program")]
 
+mod real_member;
+
 use std::error::Error;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -26,11 +28,13 @@ use net::hub::{Hub, ensure_buckets};
 use net::nats::{HubConnection, HubLogin, connect_hub};
 use net::record::{
     FleetOperator, InventoryPage, LeaseState, MemberCertificate, MemberLease, RECORD_VERSION,
-    compress_page, read_page,
+    compress_page,
 };
 use net::seal::{SealKind, member_id, seal_json, seal_record};
 use nkeys::KeyPair;
 use serde_json::{Value, json};
+
+use self::real_member::RealMember;
 
 type Failure = Box<dyn Error + Send + Sync>;
 
@@ -40,8 +44,8 @@ const ACTIVE_SHARE: usize = 10;
 /// How often a simulated member renews, as a real one does.
 const RENEW: Duration = Duration::from_secs(5);
 
-/// How many times a death is measured.
-const DEATHS: usize = 60;
+/// The operator that reads and orders.
+const OPERATOR_NAME: &str = "member-0";
 
 struct LoadOptions {
     ostler: PathBuf,
@@ -212,6 +216,7 @@ struct Load {
     engine: Running,
     members: Vec<Arc<PlayedMember>>,
     operator: KeyPair,
+    operator_seal: KeyPair,
 }
 
 fn free_port() -> Result<u16, Failure> {
@@ -248,7 +253,7 @@ impl Load {
         let (operator, operator_seal) = (KeyPair::new_user(), KeyPair::new_user());
         hub.file.members.extend(members.iter().map(|member| member.certificate.clone()));
         hub.file.operators.push(FleetOperator {
-            name: "member-0".to_owned(),
+            name: OPERATOR_NAME.to_owned(),
             seal: operator_seal.public_key(),
             link: operator.public_key(),
             level: FleetLevel::Reap,
@@ -262,20 +267,20 @@ impl Load {
         say("hub with its configuration: start", begun.elapsed().as_secs_f64(), "s", None);
         ensure_buckets(&mut admin, options.members).await?;
         hub.publish_meta(&mut admin).await?;
-        let load = Self { options, hub, engine, members, operator };
-        load.write_reader(&operator_seal)?;
+        let load = Self { options, hub, engine, members, operator, operator_seal };
+        load.write_reader()?;
         Ok(load)
     }
 
     /// The first member's home, which is an operator and reads the fleet.
-    fn write_reader(&self, seal: &KeyPair) -> Result<(), Failure> {
+    fn write_reader(&self) -> Result<(), Failure> {
         let member = &self.members[0];
         let dir = FleetDir::create(&self.options.state("reader"), "fleet")?;
         for (name, key) in [
             (LINK_SEED, &member.link),
             (SEAL_SEED, &member.seal),
             (OPERATOR_LINK_SEED, &self.operator),
-            (OPERATOR_SEAL_SEED, seal),
+            (OPERATOR_SEAL_SEED, &self.operator_seal),
         ] {
             dir.write(name, key.seed()?.as_bytes())?;
         }
@@ -494,83 +499,6 @@ async fn measure_return(load: &mut Load, chorus: &Chorus, wipe: bool) -> Result<
     Ok(begun.elapsed().as_secs_f64())
 }
 
-/// A real member, whose terminals die while somebody watches the fleet.
-async fn measure_deaths(load: &mut Load) -> Result<(), Failure> {
-    let options = &load.options;
-    let config = options.home("real").join(".config/ostler/config.toml");
-    std::fs::create_dir_all(config.parent().ok_or("no directory")?)?;
-    std::fs::write(&config, "[fleet]\nallow = \"read\"\n")?;
-    let asked = options.run("real", &["fleet", "join", "--name", "real", "--level", "none"])?;
-    let request = asked["request"].as_str().ok_or("no request")?.to_owned();
-    let breaks = Instant::now();
-    let admitted = options.run("hub", &["fleet", "admit", &request])?;
-    say("admit beside everybody", breaks.elapsed().as_secs_f64(), "s", None);
-    options.run("real", &["fleet", "join", admitted["answer"].as_str().ok_or("no answer")?])?;
-    let mut daemon = options.command("real");
-    let daemon = daemon.args(["daemon", "run"]).stderr(Stdio::null()).spawn()?;
-    let _daemon = Running(daemon);
-    let hub = Hub::open(&options.state("hub"))?;
-    let certificate = hub.file.members.iter().find(|one| one.name == "real").cloned();
-    let certificate = certificate.ok_or("it was not admitted")?;
-    let watcher = connect_hub(&load.login(&load.operator, "member-0", false)).await?;
-    let subject = format!("ostler.v1.out.{}.state.*.*", certificate.id);
-    let mut notices = watcher.client.subscribe(subject).await?;
-    watcher.client.flush().await?;
-    let mut delays = Vec::new();
-    for _ in 0..DEATHS {
-        let made = options.run("real", &["create", "--", "sleep", "1000"])?;
-        let id = made["sessionId"].as_str().ok_or("no session")?.to_owned();
-        wait_for_status(&mut notices, &certificate, &id, true).await?;
-        let seen = options.run("real", &["inspect", &id])?;
-        let child = seen["session"]["childPid"].as_u64().or(seen["childPid"].as_u64());
-        let child = i32::try_from(child.ok_or("no process")?)?;
-        let killed = Instant::now();
-        Command::new("kill").args(["-9", &child.to_string()]).status()?;
-        wait_for_status(&mut notices, &certificate, &id, false).await?;
-        delays.push(killed.elapsed().as_secs_f64() * 1e3);
-    }
-    delays.sort_by(f64::total_cmp);
-    say(
-        "row 79: death of a terminal until a watcher knows, median",
-        delays[DEATHS / 2],
-        "ms",
-        None,
-    );
-    let p99 = delays[(DEATHS * 99).div_ceil(100) - 1];
-    say("row 79: death of a terminal until a watcher knows, p99", p99, "ms", Some(100.0));
-    Ok(())
-}
-
-/// Waits for a notice in which a session is alive, or in which it is not any more.
-async fn wait_for_status(
-    notices: &mut async_nats::Subscriber,
-    certificate: &MemberCertificate,
-    id: &str,
-    alive: bool,
-) -> Result<(), Failure> {
-    let waiting = async {
-        while let Some(notice) = notices.next().await {
-            let name = notice.subject.rsplitn(3, '.').collect::<Vec<_>>();
-            let [number, kind, _] = name.as_slice() else { continue };
-            let Ok(page) = read_page(certificate, &format!("{kind}.{number}"), &notice.payload)
-            else {
-                continue;
-            };
-            let found = page.sessions.iter().find(|one| one.get("id") == Some(&json!(id)));
-            let is_alive = found.is_some_and(|one| one.get("status") == Some(&json!("running")));
-            let is_over = found.is_none() || !is_alive;
-            if (alive && is_alive) || (!alive && is_over && *kind == "active") {
-                return Ok(());
-            }
-            if !alive && found.is_some() && !is_alive {
-                return Ok(());
-            }
-        }
-        Err("the watcher was cut off".into())
-    };
-    tokio::time::timeout(Duration::from_secs(30), waiting).await?
-}
-
 fn main() -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let result = runtime.block_on(measure_load(LoadOptions::read()?));
@@ -605,9 +533,12 @@ async fn measure_load(options: LoadOptions) -> Result<(), Failure> {
     measure_idle(&load, &chorus).await?;
     say(&format!("row 80: hub, {shape}: resident"), load.engine_rss()?, "MB", Some(300.0));
     let breaks = chorus.breaks.load(Ordering::Relaxed);
-    measure_deaths(&mut load).await?;
+    let real = RealMember::start(&load)?;
+    real.measure_deaths(&load).await?;
     let broken = chorus.breaks.load(Ordering::Relaxed) - breaks;
     say("row 21: connections that broke when one was admitted", broken as f64, "", Some(0.0));
+    real.measure_orders(&load).await?;
+    real.measure_rest(&load).await?;
     let back = measure_return(&mut load, &chorus, false).await?;
     say("row 39: hub killed: everybody back and complete", back, "s", Some(15.0));
     let back = measure_return(&mut load, &chorus, true).await?;
