@@ -391,8 +391,8 @@ fn row_75_no_agent_is_started_in_a_locked_directory_or_below_it() {
 /// When the agent ended its last turn, by its own clock, in seconds.
 fn ended_at(claude: &super::launch::InstalledClaude) -> Option<f64> {
     let text = std::fs::read_to_string(claude.stage.home.join("record")).unwrap();
-    let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    lines.filter(|line| line.get("ended").is_some()).last()?["at"].as_f64()
+    let mut lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    lines.rfind(|line| line.get("ended").is_some())?["at"].as_f64()
 }
 
 #[test]
