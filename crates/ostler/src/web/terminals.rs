@@ -123,7 +123,7 @@ impl TerminalFeed {
     ) -> std::io::Result<Vec<u8>> {
         let mut buffer = vec![0; READ_BYTES];
         reader.set_read_timeout(Some(FIRST_SCREEN_TIMEOUT))?;
-        while !show_frames(&mut input, self) && !(self.lock().has_come && input.is_empty()) {
+        while !(show_frames(&mut input, self) || self.lock().has_come && input.is_empty()) {
             match reader.read(&mut buffer) {
                 Ok(count) if count > 0 => input.extend_from_slice(&buffer[..count]),
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
