@@ -61,6 +61,12 @@ pub(crate) fn user_shell() -> Option<String> {
     text_variable("SHELL")
 }
 
+/// `PATH`: whether a program is found there.
+pub(crate) fn is_on_path(program: &str) -> bool {
+    let path = lookup_variable("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
+}
+
 /// `XDG_RUNTIME_DIR`: where the user's service manager listens.
 pub(crate) fn runtime_dir() -> Option<PathBuf> {
     lookup_variable("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute())

@@ -54,11 +54,6 @@ fn b5_the_id_that_ls_prints_works() {
             assert!(whole.starts_with(&id), "{line}: {id} is not {whole}");
         }
     }
-    // Claude Code wrote no branch into this one: that of its directory is shown, marked.
-    let table = wide(&home, "ls").stdout;
-    assert!(table.contains("  ~linked  "), "{table}");
-    git(&linked, "checkout -q --detach");
-    assert!(!wide(&home, "ls").stdout.contains("~linked"));
     live.kill();
 }
 
@@ -107,7 +102,8 @@ fn b16_status_sees_the_linked_worktrees() {
     git(&repo, "worktree add -q ../linked");
     let linked = home.join("linked");
     let live = FakeAgent::start(&home, "claude", &linked);
-    claude_session(&home, &close_id(1), linked.to_str().unwrap(), "in the worktree");
+    let transcript =
+        claude_session(&home, &close_id(1), linked.to_str().unwrap(), "in the worktree");
     let registration = live.registration(&close_id(1), &linked);
     home.write(format!(".claude/sessions/{}.json", live.pid()), registration.to_string());
     for directory in [&repo, &linked] {
@@ -116,6 +112,13 @@ fn b16_status_sees_the_linked_worktrees() {
         assert_eq!(status.sessions().len(), 1, "{}", directory.display());
         assert_eq!(status.result()["worktrees"].as_array().unwrap().len(), 1);
     }
+    // Where the agent wrote no branch, that of its directory is shown, marked.
+    let bare = fs::read_to_string(&transcript).unwrap().replace("gitBranch", "other");
+    fs::write(&transcript, bare).unwrap();
+    let table = wide(&home, "ls").stdout;
+    assert!(table.contains("  ~linked  "), "{table}");
+    git(&linked, "checkout -q --detach");
+    assert!(!wide(&home, "ls").stdout.contains("~linked"));
     live.kill();
 }
 

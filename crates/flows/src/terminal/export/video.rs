@@ -89,12 +89,6 @@ pub(super) fn write_video(
     Ok((metadata, seq, last, sha256, bytes))
 }
 
-/// Whether the program that encodes video is on the `PATH`.
-pub fn has_video_encoder() -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|directory| directory.join("ffmpeg").is_file())
-}
-
 /// Runs ffmpeg, feeds its standard input, and tells what it complained of.
 fn run_encoder(
     command: &mut Command,

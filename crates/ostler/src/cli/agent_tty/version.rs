@@ -6,6 +6,7 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::cli::CliContext;
+use crate::env;
 use crate::error::Error;
 use crate::render::output;
 
@@ -52,7 +53,7 @@ pub(super) fn list_capabilities() -> Vec<Capability> {
         can("wait"),
         can("screenshot"),
         can("record-export-asciicast"),
-        match flows::terminal::export::has_video_encoder() {
+        match env::is_on_path("ffmpeg") {
             true => can("record-export-webm"),
             false => cannot(
                 "record-export-webm",
