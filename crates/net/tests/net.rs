@@ -4,6 +4,7 @@
 
 mod net {
     mod docs;
+    mod examples;
     mod faults;
     mod fleet;
     mod fleet_kit;

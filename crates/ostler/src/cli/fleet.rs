@@ -21,12 +21,20 @@ declare_commands![
         place: HelpPlace(SetUp, 1),
         effect: WritesState,
         answers: &[answer::<wire::FleetInitResult>()],
+        examples: &[example(
+            "fleet init --advertise server.example.org",
+            "Make this machine the hub, by the name that the others reach it by."
+        )
+        .on(Afar)],
         cases: &[refused("fleet init --no-such-option")],
         uncased: &[(Usual, NEEDS_ENGINE), ONE_HOME, ONE_PROGRAM],
         ..entry!("fleet init")
     },
     CommandEntry {
         place: HelpPlace(SetUp, 2),
+        examples: &[
+            example("fleet hub", "Run it; `fleet init` prints a unit for systemd.").on(Afar)
+        ],
         cases: &[refused("fleet hub")],
         uncased: &[(Usual, NEEDS_ENGINE), ONE_HOME, ONE_PROGRAM],
         ..entry!("fleet hub")
@@ -35,6 +43,11 @@ declare_commands![
         place: HelpPlace(SetUp, 3),
         effect: WritesState,
         answers: &[answer::<wire::FleetJoinResult>()],
+        examples: &[
+            example("fleet join --name laptop", "Ask: it prints the line for the hub.").on(Afar),
+            example("fleet join LINE", "Be a member, with the line that `fleet admit` printed.")
+                .on(Afar)
+        ],
         cases: &[refused("fleet join --no-such-option")],
         uncased: &[(Usual, NEEDS_ENGINE), ONE_HOME, ONE_PROGRAM],
         ..entry!("fleet join")
@@ -43,6 +56,9 @@ declare_commands![
         place: HelpPlace(SetUp, 4),
         effect: WritesState,
         answers: &[answer::<wire::FleetAdmitResult>()],
+        examples: &[
+            example("fleet admit LINE", "With the line that `fleet join` printed.").on(Afar)
+        ],
         cases: &[refused("fleet admit ostler-join:x")],
         uncased: &[(Usual, NEEDS_ENGINE), ONE_HOME, ONE_PROGRAM],
         ..entry!("fleet admit")
@@ -51,6 +67,7 @@ declare_commands![
         place: HelpPlace(SetUp, 5),
         effect: WritesState,
         answers: &[answer::<wire::FleetDepartureResult>()],
+        examples: &[example("fleet leave", "This machine is a member no longer.").on(Afar)],
         cases: &[refused("fleet leave")],
         uncased: &[(Usual, NEEDS_ENGINE), ONE_HOME, ONE_PROGRAM],
         ..entry!("fleet leave")
@@ -59,6 +76,7 @@ declare_commands![
         place: HelpPlace(SetUp, 6),
         effect: WritesState,
         answers: &[answer::<wire::FleetDepartureResult>()],
+        examples: &[example("fleet evict laptop", "On the hub: it is a member no longer.").on(Afar)],
         cases: &[refused("fleet evict nobody")],
         uncased: &[(Usual, NEEDS_ENGINE), ONE_HOME, ONE_PROGRAM],
         ..entry!("fleet evict")
@@ -67,6 +85,11 @@ declare_commands![
         place: HelpPlace(SetUp, 7),
         effect: WritesState,
         answers: &[answer::<wire::FleetOperatorsResult>()],
+        examples: &[
+            example("fleet operator", "On the hub: who may do what.").on(Afar),
+            example("fleet operator laptop --level drive", "It may prompt agents elsewhere, too.")
+                .on(Afar)
+        ],
         cases: &[refused("fleet operator")],
         uncased: &[(Usual, NEEDS_ENGINE), ONE_HOME, ONE_PROGRAM],
         ..entry!("fleet operator")
@@ -74,6 +97,7 @@ declare_commands![
     CommandEntry {
         place: HelpPlace(SetUp, 8),
         answers: &[answer::<wire::FleetStatusResult>()],
+        examples: &[example("fleet status", "Which members are reachable.").on(Afar)],
         cases: &[refused("fleet status")],
         uncased: &[(Usual, NEEDS_ENGINE), ONE_HOME, ONE_PROGRAM],
         ..entry!("fleet status")
@@ -81,6 +105,7 @@ declare_commands![
     CommandEntry {
         place: HelpPlace(SetUp, 9),
         answers: &[answer::<wire::FleetDoctorResult>()],
+        examples: &[example("fleet doctor", "What is wrong, and what to do about it.").on(Afar)],
         cases: &[refused("fleet doctor")],
         uncased: &[(Usual, NEEDS_ENGINE), ONE_HOME, ONE_PROGRAM],
         ..entry!("fleet doctor")

@@ -31,7 +31,7 @@ use crate::error::{self, Error};
 use crate::render::{duration, output, text};
 
 declare_commands![
-    CommandEntry { place: HelpPlace(Drive, 23), ..entry!("fuse", FuseArgs, run_fuse) },
+    CommandEntry { place: HelpPlace(Drive, 15), ..entry!("fuse", FuseArgs, run_fuse) },
     CommandEntry {
         place: HelpPlace(Drive, 1),
         effect: WritesState,
@@ -68,7 +68,7 @@ declare_commands![
         answers: &[answer::<::model::control::fuse_wire::FusesResult>()],
         cases: &[empty("fuse extend f0 --by 1h"), refused("fuse extend f0")],
         uncased: &[(Usual, "a fuse has a random id: tests/cli/fuses.rs"), ONE_FILE],
-        examples: &[example("fuse extend --help", "How to put one off.")],
+        examples: &[example("fuse extend ID --by 2h", "Give it two hours more.").on(Fused)],
         ..entry!("fuse extend")
     },
     CommandEntry {
@@ -77,7 +77,7 @@ declare_commands![
         answers: &[answer::<::model::control::fuse_wire::FusesResult>()],
         cases: &[empty("fuse cancel f0"), refused("fuse cancel")],
         uncased: &[(Usual, "a fuse has a random id: tests/cli/fuses.rs"), ONE_FILE],
-        examples: &[example("fuse cancel --help", "How to take one back.")],
+        examples: &[example("fuse cancel ID", "Take it back.").on(Fused)],
         ..entry!("fuse cancel")
     },
     CommandEntry {
@@ -85,7 +85,6 @@ declare_commands![
         effect: WritesState,
         cases: &[empty("fuse carry-out f0"), refused("fuse carry-out")],
         uncased: &[(Usual, "the daemon runs it: tests/cli/fuses.rs"), ONE_FILE],
-        examples: &[example("fuse carry-out --help", "What the daemon runs.")],
         ..entry!("fuse carry-out")
     }
 ];

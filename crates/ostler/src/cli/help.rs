@@ -44,6 +44,7 @@ const WRITTEN_TOPICS: &[(&str, &str)] = &[
     ("states", include_str!("../../help/states.txt")),
     ("ids", include_str!("../../help/ids.txt")),
     ("files", include_str!("../../help/files.txt")),
+    ("environment", include_str!("../../help/environment.txt")),
 ];
 
 /// Pages that are made from the tables behind them.

@@ -89,7 +89,7 @@ mod who;
 mod why;
 
 pub(crate) use access::run_keeper as keep_access;
-use tree::{RegisteredCommand, branch_of, command_tree};
+use tree::{RegisteredCommand, branch_of, command_tree, listing_member};
 
 /// Tells the truth about every AI coding agent session on this machine.
 ///
@@ -102,7 +102,7 @@ use tree::{RegisteredCommand, branch_of, command_tree};
     disable_version_flag = true,
     propagate_version = false,
     after_help = "Ids may be shortened to an unambiguous prefix; a name, `.` (this directory) and \
-                  `-` (the newest) work too.\n`--host NAME`, or an id like NAME/ID, is about a member of the fleet (docs/fleet.md).\nTasks and topics: `ostler help topics`; `ostler help who is waiting` is one. Exit codes: `ostler help exit-codes`."
+                  `-` (the newest) work too. A family alone lists what is there: `ostler trash` is `ostler trash ls`.\n`--host NAME`, or an id like NAME/ID, is about a member of the fleet (docs/fleet.md).\nTasks and topics: `ostler help topics`; `ostler help who is waiting` is one. Exit codes: `ostler help exit-codes`."
 )]
 struct OstlerGlobals {
     /// Answer as JSON, in one envelope; streams are one object per line.
@@ -342,8 +342,9 @@ const DEFAULT_COMMAND: &str = "ls";
 fn read_command_line(args: &[OsString]) -> Result<(OstlerGlobals, RegisteredCommand), clap::Error> {
     let word = word_of_command(args);
     let mut words = args.to_owned();
-    if word.is_none() {
-        words.push(DEFAULT_COMMAND.into());
+    match word {
+        None => words.push(DEFAULT_COMMAND.into()),
+        Some(family) => words.extend(listing_member(family, args).map(OsString::from)),
     }
     let read = |tree: clap::Command, words: &[OsString]| {
         let matches = tree.try_get_matches_from(words)?;

@@ -15,12 +15,13 @@ use model::wire::{
 use crate::cli::{CliContext, complete};
 use crate::error::Error;
 use crate::render::colour::{Colour, Painter};
+use crate::render::facts::FactSheet;
 use crate::render::table::{ColumnGive, TableCell, TableColumn, render_table};
 use crate::render::{duration, output, text};
 
 declare_commands![
     CommandEntry {
-        place: HelpPlace(See, 2),
+        place: HelpPlace(See, 4),
         answers: &[answer::<model::summary::SessionSummary>()],
         examples: &[example("summary 666e4f9b", "What a session came to.")],
         cases: &[
@@ -209,7 +210,7 @@ fn find_kept<'a>(kept: &'a [KeptSession], id: &str) -> Result<&'a KeptSession, E
     });
     found.map_err(|error| match error {
         AddressError::NotFound(text) => {
-            Error::NotListed { text, place: "in the vault", list: "ostler vault ls" }
+            Error::NotListed { text, kind: "copy of a session", list: "ostler vault ls" }
         }
         several => several.into(),
     })
@@ -256,18 +257,12 @@ fn show_kept(context: &CliContext, kept: &KeptSession) -> Result<(), Error> {
     if context.json {
         return context.print_json(kept);
     }
-    let mut page = render_summary_text(&kept.summary);
+    let mut facts = render_summary(&kept.summary);
     for file in &kept.files {
-        let line = format!(
-            "kept      {} ({} of {})",
-            file.path,
-            text::format_bytes(file.kept_bytes),
-            text::format_bytes(file.bytes)
-        );
-        page.push_str(&text::one_line(&line));
-        page.push('\n');
+        let (kept, whole) = (text::format_bytes(file.kept_bytes), text::format_bytes(file.bytes));
+        facts.add_fact("kept", format!("{} ({kept} of {whole})", file.path));
     }
-    output::print_text(&page)
+    output::print_text(&facts.into_page())
 }
 
 fn first_file(kept: &KeptSession) -> Result<&KeptFile, Error> {
@@ -412,40 +407,34 @@ impl SummaryArgs {
         if context.json {
             context.print_json(summary)?;
         } else {
-            output::print_text(&render_summary_text(&summary))?;
+            output::print_text(&render_summary(&summary).into_page())?;
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
 /// A summary in words.
-fn render_summary_text(summary: &Boiled) -> String {
-    let mut page = String::new();
-    let mut line = |name: &str, value: &str| {
-        if !value.is_empty() {
-            page.push_str(&text::one_line(&format!("{name:9} {value}")));
-            page.push('\n');
-        }
-    };
-    let time = |at: Option<model::time::Time>| at.map(duration::local_time).unwrap_or_default();
-    line("title", summary.title.as_deref().unwrap_or(""));
-    line("directory", summary.cwd.as_deref().unwrap_or(""));
-    line("branch", summary.branch.as_deref().unwrap_or(""));
-    line("models", &summary.models.join(", "));
-    line("started", &time(summary.started_at));
-    line("ended", &time(summary.ended_at));
-    line("how", &summary.reason);
-    line("turns", &summary.turns.to_string());
+fn render_summary(summary: &Boiled) -> FactSheet {
+    let mut facts = FactSheet::new(Painter::for_stdout());
+    let time = |at: Option<model::time::Time>| at.map(duration::local_time);
+    facts.add_fact("title", summary.title.clone());
+    facts.add_fact("directory", summary.cwd.clone());
+    facts.add_fact("branch", summary.branch.clone());
+    facts.add_fact("models", summary.models.join(", "));
+    facts.add_fact("started", time(summary.started_at));
+    facts.add_fact("ended", time(summary.ended_at));
+    facts.add_fact("how", summary.reason.clone());
+    facts.add_fact("turns", summary.turns.to_string());
     if let Some(tokens) = summary.tokens {
         let (input, output) = (text::format_count(tokens.input), text::format_count(tokens.output));
-        line("tokens", &format!("{input} in, {output} out"));
+        facts.add_fact("tokens", format!("{input} in, {output} out"));
     }
     for prompt in &summary.prompts {
-        line("prompt", prompt);
+        facts.add_fact("prompt", prompt.clone());
     }
     for file in &summary.files {
-        line("file", file);
+        facts.add_fact("file", file.clone());
     }
-    line("last word", summary.last_message.as_deref().unwrap_or(""));
-    page
+    facts.add_fact("last word", summary.last_message.clone());
+    facts
 }

@@ -11,6 +11,7 @@ use model::time::Time;
 use model::wire::{Evidence, LaunchView};
 
 use crate::render::colour::{Colour, Painter};
+use crate::render::facts::FactSheet;
 use crate::render::{duration, text};
 
 /// Whether the session is called live, over or busy by circumstances only.
@@ -36,26 +37,22 @@ pub(crate) fn render_session_details(
     now: Time,
     paint: Painter,
 ) -> String {
-    let mut lines = DetailLines { out: String::new(), now, paint };
+    let mut lines = DetailLines { facts: FactSheet::new(paint), now };
     lines.add_verdict(one);
     lines.add_notes(one, notes);
     lines.add_digest(&one.session);
-    lines.out
+    lines.facts.into_page()
 }
 
-/// Lines of a name and a value; what is not known has none.
+/// What `show` tells of a session, line by line.
 struct DetailLines {
-    out: String,
+    facts: FactSheet,
     now: Time,
-    paint: Painter,
 }
 
 impl DetailLines {
     fn add(&mut self, name: &str, value: Option<String>) {
-        if let Some(value) = value.filter(|value| !value.is_empty()) {
-            let name = self.paint.paint(Colour::Dim, &format!("{name:>12}"));
-            let _ = writeln!(self.out, "{name}  {}", text::one_line(&value));
-        }
+        self.facts.add_fact(name, value);
     }
 
     fn add_time(&mut self, name: &str, time: Option<Time>) {
@@ -133,7 +130,9 @@ impl DetailLines {
         self.add("model", Some(models.join(", ")));
         self.add_time("started", digest.started_at);
         self.add_time("last active", session.last_activity_at());
-        self.add("turns", session.transcript.as_ref().map(|_| digest.turns.to_string()));
+        // A terminal takes no turns: the agent in it does.
+        let takes_turns = session.kind == SessionKind::Native && session.transcript.is_some();
+        self.add("turns", takes_turns.then(|| digest.turns.to_string()));
         let tokens = digest.tokens.map(|tokens| {
             format!(
                 "{} in, {} out, {} cache read, {} cache write",

@@ -1,6 +1,5 @@
 //! `ostler access list` and `ostler access show`
 
-use std::fmt::Write;
 use std::process::ExitCode;
 
 use access::list;
@@ -13,6 +12,7 @@ use model::time::Time;
 use crate::cli::{CliContext, complete};
 use crate::error::Error;
 use crate::render::colour::{Colour, Painter};
+use crate::render::facts::FactSheet;
 use crate::render::table::{ColumnGive, TableCell, TableColumn, render_table};
 use crate::render::{duration, output};
 
@@ -158,14 +158,9 @@ impl AccessShowArgs {
 }
 
 fn render_access_text(one: &AccessView, now: Time) -> String {
-    let paint = Painter::for_stdout();
-    let mut out = String::new();
+    let mut facts = FactSheet::new(Painter::for_stdout());
     let mut line = |name: &str, value: Option<String>| {
-        if let Some(value) = value.filter(|value| !value.is_empty()) {
-            let name = paint.paint(Colour::Dim, &format!("{name:>12}"));
-            // Writing to a String cannot fail.
-            let _ = writeln!(out, "{name}  {}", escape_untrusted(&value));
-        }
+        facts.add_fact(name, value.map(|value| escape_untrusted(&value)));
     };
     let when =
         |time: Option<Time>| time.map(|time| format!("{time} ({})", relative_time(now, time)));
@@ -197,7 +192,7 @@ fn render_access_text(one: &AccessView, now: Time) -> String {
             format!("{}:{} (pid {}, {})", bound.agent, bound.id, bound.pid, bound.owner)
         }),
     );
-    out
+    facts.into_page()
 }
 
 fn describe_key(key: &KeyView) -> String {

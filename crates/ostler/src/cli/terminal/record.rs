@@ -1,7 +1,8 @@
 //! `ostler record export`
 
+use std::ffi::OsStr;
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use crate::render::{output, text};
 
 declare_commands![
     CommandEntry {
-        place: HelpPlace(Terminals, 4),
+        place: HelpPlace(Terminals, 11),
         agent_tty: 10,
         ..entry!("record", RecordArgs, run_record)
     },
@@ -60,9 +61,10 @@ struct RecordExportArgs {
     /// The session.
     #[arg(value_name = "SESSION", add = crate::cli::complete::terminals())]
     id: String,
-    /// `asciicast`, `cast-v3`, `txt`, `html`, `gif`, or with `ffmpeg` `webm` and `mp4`.
+    /// `asciicast`, `cast-v3`, `txt`, `html`, `gif`, or with `ffmpeg` `webm` and `mp4` [default: as the file of `--out`
+    /// ends, else asciicast].
     #[arg(long)]
-    format: String,
+    format: Option<String>,
     /// Where to write it; its directory must exist.
     #[arg(short, long, value_name = "PATH")]
     out: Option<PathBuf>,
@@ -113,8 +115,18 @@ impl RecordArgs {
 }
 
 impl RecordExportArgs {
+    /// The format that is named, by the option or by the ending of the file.
+    fn choose_format(&self) -> Result<ExportFormat, Error> {
+        if let Some(name) = &self.format {
+            return Ok(ExportFormat::parse(name)?);
+        }
+        let ending = self.out.as_deref().and_then(Path::extension).and_then(OsStr::to_str);
+        let by_ending = ending.and_then(|ending| ExportFormat::parse(ending).ok());
+        Ok(by_ending.unwrap_or(ExportFormat::Asciicast))
+    }
+
     fn run_record_export(&self, context: &CliContext) -> Result<ExitCode, Error> {
-        let format = ExportFormat::parse(&self.format)?;
+        let format = self.choose_format()?;
         let home = context.terminals_home()?;
         let session = context.find_terminal(&self.id)?;
         if let Some(timing) = self.timing.as_deref().filter(|one| !TIMINGS.contains(one)) {

@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::render::{output, text};
 
 declare_commands![CommandEntry {
-    place: HelpPlace(Terminals, 2),
+    place: HelpPlace(Terminals, 3),
     effect: WritesState,
     agent_tty: 8,
     answers: &[answer::<hosted_wire::SnapshotResult>()],
