@@ -11,6 +11,7 @@ mod control_rows;
 mod control_table;
 mod hooks;
 mod install;
+mod mcp;
 mod model_server;
 mod observe;
 mod ostler;
@@ -50,6 +51,9 @@ pub(crate) struct Options {
     /// Launch, prompt, resume and stop the agents with this ostler, instead of what it says about sessions
     #[arg(long, requires = "ostler", conflicts_with = "hooks")]
     control: bool,
+    /// Let the agents call this ostler's MCP server, told of it by the lines of `mcp --print-config`
+    #[arg(long, requires = "ostler", conflicts_with_all = ["hooks", "control", "truth"])]
+    mcp: bool,
     /// Bring the agents into every moment of the truth table: before the first prompt, interrupted, resumed
     /// inside, two windows and so on
     #[arg(long, requires = "ostler", conflicts_with_all = ["hooks", "control"])]
@@ -100,6 +104,7 @@ fn matrix(options: &Options) -> Result<Report, String> {
         true => control::CHECKS,
         false if options.hooks => hooks::CHECKS,
         false if options.truth => truth::CHECKS,
+        false if options.mcp => mcp::CHECKS,
         false => report::CHECKS,
     });
     for agent in chosen {
@@ -125,6 +130,11 @@ fn matrix(options: &Options) -> Result<Report, String> {
 fn drive(stage: Stage, options: &Options) -> Vec<Outcome> {
     if let (Some(ostler), true) = (&options.ostler, options.control) {
         let outcomes = control::run(&stage, ostler, options.control_options);
+        finish_stage(&stage, options);
+        return outcomes;
+    }
+    if let (Some(ostler), true) = (&options.ostler, options.mcp) {
+        let outcomes = mcp::run(&stage, ostler);
         finish_stage(&stage, options);
         return outcomes;
     }

@@ -3,16 +3,13 @@
 use std::ffi::OsStr;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
 
 use crate::rules::meta::LentKey;
+use crate::timeouts::AGENT_ANSWER_TIMEOUT;
 use sys::private::PrivateDir;
 
 use super::SOCKET_CONNECT_TIMEOUT;
 use super::protocol::{self, MAX_MESSAGE_BYTES};
-
-/// How long an agent may take to answer.
-const AGENT_ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Reads one message, without the length in front; `None` at the end of the stream.
 pub(crate) fn receive_message(stream: &mut impl Read) -> io::Result<Option<Vec<u8>>> {

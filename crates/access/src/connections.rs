@@ -8,15 +8,13 @@ use std::collections::HashMap;
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use sys::dropped::NoteDropped;
+
+use crate::timeouts::{CONNECTION_IDLE_TIMEOUT, IDLE_CHECK_INTERVAL};
 
 /// The most connections that are served at once.
 const MOST_CONNECTIONS: usize = 128;
-/// How long a connection may ask nothing while others wait for one.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(5);
-/// How often idle connections are looked for at the limit.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// The connections that are being served.
 #[derive(Debug, Default)]
@@ -42,7 +40,10 @@ impl Connections {
         let mut open = self.open();
         while open.len() >= MOST_CONNECTIONS {
             for connection in open.values_mut() {
-                if connection.idle_since.is_some_and(|since| since.elapsed() >= IDLE_TIMEOUT) {
+                if connection
+                    .idle_since
+                    .is_some_and(|since| since.elapsed() >= CONNECTION_IDLE_TIMEOUT)
+                {
                     // Its thread sees the end of the stream and lets go. One that is closed already
                     // has nothing to be told.
                     connection
@@ -51,7 +52,7 @@ impl Connections {
                         .note_dropped("closing a borrower's connection");
                 }
             }
-            let waited = self.changed.wait_timeout(open, LOOK_EVERY);
+            let waited = self.changed.wait_timeout(open, IDLE_CHECK_INTERVAL);
             open = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }

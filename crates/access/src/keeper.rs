@@ -19,6 +19,9 @@ use sys::dropped::NoteDropped;
 use crate::rules::log::AccessEvent;
 use crate::rules::meta::{AccessMeta, ProcessRecord};
 use crate::rules::{AGENT_ENV_FILE, KEYS_SOCKET, LENT_SOCKET, MAX_META_BYTES, META_FILE};
+use crate::timeouts::{
+    ACCEPT_BACKOFF, AGENT_START_INTERVAL, AGENT_START_TIMEOUT, KEEPER_READY_TIMEOUT,
+};
 use model::identity::Identity;
 use sys::machine::Machine;
 use sys::proc::Signal;
@@ -32,8 +35,6 @@ use super::{AccessError, client};
 pub const KEEPER_ROLE: &str = "__access-keeper";
 /// What the opener writes when the session is written down.
 pub(super) const COMMIT: &str = "commit\n";
-/// How long an agent may take to listen.
-const AGENT_START_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What a keeper is told.
 #[derive(Debug)]
@@ -224,7 +225,7 @@ fn await_agent(
             let _ = agent.wait();
             return Err(AccessError::Failed { what: "ssh-agent did not start".to_owned() });
         }
-        std::thread::sleep(Duration::from_millis(2));
+        std::thread::sleep(AGENT_START_INTERVAL);
     }
 }
 
@@ -252,7 +253,7 @@ fn accept_borrowers(listener: &UnixListener, policy: &Arc<ProxyPolicy>) {
         });
         let Ok((connection, turn)) = entered else {
             // No descriptor left: wait until a connection closes.
-            std::thread::sleep(Duration::from_millis(50));
+            std::thread::sleep(ACCEPT_BACKOFF);
             continue;
         };
         let policy = Arc::clone(policy);
@@ -317,7 +318,7 @@ impl KeeperOutput {
 
     /// The pids of the agent and of the keeper, once they are ready.
     pub(super) fn await_ready(&self) -> Option<(u32, u32)> {
-        let line = self.0.recv_timeout(AGENT_START_TIMEOUT + Duration::from_secs(2)).ok()?;
+        let line = self.0.recv_timeout(KEEPER_READY_TIMEOUT).ok()?;
         let (agent, keeper) = line.strip_prefix("ready ")?.split_once(' ')?;
         Some((agent.parse().ok()?, keeper.parse().ok()?))
     }

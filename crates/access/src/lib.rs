@@ -16,13 +16,14 @@
 //! a test can have another one.
 
 use std::io;
-use std::time::Duration;
 
 use crate::rules::state::AccessClocks;
 use model::refusal::Refusal;
 use sys::machine::Machine;
 
 use model::address::AddressError;
+
+pub(crate) use crate::timeouts::SOCKET_CONNECT_TIMEOUT;
 
 pub mod check;
 pub mod client;
@@ -39,12 +40,10 @@ pub mod root;
 pub mod rules;
 pub mod sight;
 pub mod stop;
+mod timeouts;
 pub mod wire;
 
 pub use root::{AccessRoot, RootFault};
-
-/// How long a socket may take to accept before nothing can be said.
-pub(crate) const SOCKET_CONNECT_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// The clocks when the command began, as the rules read them.
 pub(crate) fn access_clocks(machine: &Machine) -> AccessClocks {

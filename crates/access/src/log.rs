@@ -79,8 +79,12 @@ pub fn read_log(home: &Path, text: &str) -> Result<AccessLog, AccessError> {
         .filter_map(|name| name.to_str()?.strip_suffix(".jsonl"))
         .filter(|id| is_id(id) && !text.is_empty() && id.starts_with(text))
         .collect();
+    let labelled;
     let id = match ids[..] {
-        [] => return Err(not_found()),
+        [] => {
+            labelled = root.resolve_id(text)?;
+            labelled.as_str()
+        }
         [one] => one,
         _ if ids.contains(&text) => text,
         _ => {

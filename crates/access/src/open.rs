@@ -19,6 +19,7 @@ use crate::rules::{
     AGENT_ENV_FILE, COMMAND_BINDING, KEYS_SOCKET, LENT_SOCKET, META_FILE, SESSION_FILE_NAMES,
     may_be_secret,
 };
+use crate::timeouts::KEEPER_HANG_TIMEOUT;
 use model::rules::judge::Verdict;
 use model::session::{Certainty, Session};
 use sys::machine::{Machine, Moment};
@@ -181,7 +182,7 @@ impl Drop for Keeper {
         self.control = None;
         if !self.committed {
             // What it leaves behind if it hangs is listed as unknown.
-            self.voice.await_end(Duration::from_secs(5));
+            self.voice.await_end(KEEPER_HANG_TIMEOUT);
         }
     }
 }

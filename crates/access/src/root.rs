@@ -6,7 +6,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use sys::dropped::NoteDropped;
 
-use crate::rules::{LENT_SOCKET, is_id};
+use crate::rules::meta::AccessMeta;
+use crate::rules::{LENT_SOCKET, MAX_META_BYTES, META_FILE, is_id};
 use sys::lock::{self, AdvisoryLock};
 use sys::private::{InodeFacts, InodeKind, PrivateDir, PrivateError};
 
@@ -154,7 +155,7 @@ impl AccessRoot {
         self.sessions.list_names().map_err(|source| RootFault::Io { path, source })
     }
 
-    /// The session that `text` means: its id or an unambiguous beginning of it.
+    /// The session that `text` means: its id, an unambiguous beginning of it, or its label.
     pub fn resolve_id(&self, text: &str) -> Result<String, AccessError> {
         let names = self.entry_names()?;
         let ids: Vec<&str> =
@@ -162,8 +163,12 @@ impl AccessRoot {
         if ids.contains(&text) {
             return Ok(text.to_owned());
         }
-        let fits: Vec<&str> =
-            ids.into_iter().filter(|id| !text.is_empty() && id.starts_with(text)).collect();
+        let begins = |id: &&str| !text.is_empty() && id.starts_with(text);
+        let mut fits: Vec<&str> = ids.iter().copied().filter(begins).collect();
+        if fits.is_empty() && !text.is_empty() {
+            fits =
+                ids.into_iter().filter(|id| self.label_of(id).as_deref() == Some(text)).collect();
+        }
         match fits[..] {
             [] => Err(AddressError::NotFound(text.to_owned()).into()),
             [one] => Ok(one.to_owned()),
@@ -173,6 +178,16 @@ impl AccessRoot {
             }
             .into()),
         }
+    }
+}
+
+impl AccessRoot {
+    /// What a session is labelled, if its record keeps the rules.
+    fn label_of(&self, id: &str) -> Option<String> {
+        const WHAT: &str = "the record of an access session";
+        let dir = self.sessions.open_child(OsStr::new(id)).ok_or_note(WHAT)?;
+        let (bytes, _) = dir.read_private(META_FILE, MAX_META_BYTES).ok_or_note(WHAT)?;
+        AccessMeta::parse_for(&bytes, id).ok_or_note(WHAT)?.label
     }
 }
 

@@ -14,6 +14,10 @@ use crate::rules::meta::{ProcessRecord, StopRecord};
 use crate::rules::presence::{AgentPresence, PresenceProof};
 use crate::rules::state::AccessState;
 use crate::rules::{COMMAND_BINDING, KEYS_SOCKET, LENT_SOCKET, STOP_FILE, is_id};
+use crate::timeouts::{
+    AGENT_END_TIMEOUT, AGENT_KILL_TIMEOUT, END_POLL_INTERVAL, KEEPER_END_TIMEOUT,
+    SESSION_LOCK_TIMEOUT,
+};
 use model::liveness::Liveness;
 use model::refusal::{Refusal, SkipCode};
 use sys::proc::{Signal, SignalError};
@@ -23,19 +27,10 @@ use super::root::{AccessRoot, RootFault};
 use super::{AccessError, client, log};
 use model::address::AddressError;
 
-/// How long an agent may take to end.
-const AGENT_END_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long before it is killed, when that was asked for.
-const AGENT_KILL_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long a keeper may take to notice that its agent has ended.
-const KEEPER_END_TIMEOUT: Duration = Duration::from_secs(1);
-/// How often it is looked.
-const END_POLL_INTERVAL: Duration = Duration::from_millis(10);
-
 /// Why a session is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopReason {
-    /// On request.
+    /// Somebody asked for it.
     Asked,
     /// Its time is over.
     Expired,
@@ -154,7 +149,7 @@ pub fn stop_access(
 
 /// Another command may be about to let go.
 fn lock_soon(root: &AccessRoot, id: &str) -> Result<Option<sys::lock::AdvisoryLock>, AccessError> {
-    let deadline = Instant::now() + Duration::from_secs(2);
+    let deadline = Instant::now() + SESSION_LOCK_TIMEOUT;
     loop {
         let lock = root
             .lock_session(id)

@@ -1,4 +1,4 @@
-//! Aider.
+//! The adapter of Aider: reads its sessions.
 //!
 //! Everything said in a repository is appended to one file there, `.aider.chat.history.md`:
 //! `# aider chat started at …` opens each run, `#### ` marks what a person typed, `> ` what the
@@ -58,13 +58,7 @@ impl Adapter for Aider {
         for entry in entries.iter().filter(|entry| entry.name == HISTORY) {
             if entry.kind == EntryKind::File {
                 let path = root.join(HISTORY);
-                survey.note_source(TranscriptSource::from_file(
-                    id_of(&root),
-                    &root,
-                    path,
-                    entry.stamp,
-                    FORMAT,
-                ));
+                survey.note_file(id_of(&root), path, entry.stamp, FORMAT);
             }
         }
     }

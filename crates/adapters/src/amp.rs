@@ -1,4 +1,4 @@
-//! Amp.
+//! The adapter of Amp: reads its sessions.
 //!
 //! Threads were kept whole, one JSON document each, in `threads/T-<uuid>.json`: title, time of
 //! creation, the workspace as a URL, and messages with their usage. Since spring 2026 new threads
@@ -67,13 +67,7 @@ impl Adapter for Amp {
         for entry in survey.list_wanted(&threads, |name| name.ends_with(".json")) {
             if let (Some(id), EntryKind::File) = (entry.strip_suffix(".json"), entry.kind) {
                 let path = threads.join(&entry.name);
-                survey.note_source(TranscriptSource::from_file(
-                    id,
-                    &root,
-                    path,
-                    entry.stamp,
-                    FORMAT,
-                ));
+                survey.note_file(id, path, entry.stamp, FORMAT);
             }
         }
     }

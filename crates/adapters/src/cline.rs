@@ -1,4 +1,4 @@
-//! Cline.
+//! The adapter of Cline: reads its sessions.
 //!
 //! A session is a directory of the same name: `<id>.json` says who runs it and how it stands,
 //! `<id>.messages.json` is the conversation as one document, written anew after each answer (so it
@@ -72,6 +72,13 @@ const MANIFEST: &str = "cline-manifest";
 impl Adapter for Cline {
     fn agent_profile(&self) -> &'static AgentProfile {
         &CLINE_PROFILE
+    }
+
+    fn mcp_client(&self) -> Option<crate::McpClientSettings> {
+        Some(crate::McpClientSettings {
+            file: "~/.cline/data/settings/cline_mcp_settings.json",
+            shape: crate::McpSettingsShape::McpServers,
+        })
     }
 
     fn session_roots(&self, env: &EnvLookup<'_>) -> Vec<PathBuf> {
@@ -166,13 +173,7 @@ fn survey_session(survey: &mut Survey, directory: &Path, id: &str, database: Opt
         return;
     };
     if !has_messages {
-        survey.note_source(TranscriptSource::from_file(
-            id,
-            &root,
-            manifest.clone(),
-            stamp,
-            MANIFEST,
-        ));
+        survey.note_file(id, manifest.clone(), stamp, MANIFEST);
     }
     let registration = match Manifest::read_manifest(&root, &manifest) {
         Ok(read) => read.to_registration(id, manifest, stamp, database),

@@ -56,6 +56,13 @@ impl Adapter for ContinueCli {
         &CONTINUE_PROFILE
     }
 
+    fn mcp_client(&self) -> Option<crate::McpClientSettings> {
+        Some(crate::McpClientSettings {
+            file: "~/.continue/config.yaml",
+            shape: crate::McpSettingsShape::YamlList,
+        })
+    }
+
     fn session_roots(&self, env: &EnvLookup<'_>) -> Vec<PathBuf> {
         env.root_or_home("CONTINUE_GLOBAL_DIR", ".continue")
     }

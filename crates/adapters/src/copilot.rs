@@ -137,13 +137,7 @@ impl Adapter for Copilot {
                 EntryKind::Directory => survey_session(survey, &path, name),
                 EntryKind::File => {
                     if let Some(id) = entry.strip_suffix(".jsonl") {
-                        survey.note_source(TranscriptSource::from_file(
-                            id,
-                            &root,
-                            path,
-                            entry.stamp,
-                            EVENTS,
-                        ));
+                        survey.note_file(id, path, entry.stamp, EVENTS);
                     }
                 }
                 EntryKind::Escape | EntryKind::Other => {}
@@ -203,13 +197,7 @@ fn survey_session(survey: &mut Survey, directory: &Path, id: &str) {
                 .with_side_file(workspace),
         );
     } else if let Some(found) = find("workspace.yaml") {
-        survey.note_source(TranscriptSource::from_file(
-            id,
-            &root,
-            workspace,
-            found.stamp,
-            WORKSPACE,
-        ));
+        survey.note_file(id, workspace, found.stamp, WORKSPACE);
     }
     survey_locks(survey, directory, id, &entries);
     for entry in &entries {

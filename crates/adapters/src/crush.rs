@@ -1,4 +1,4 @@
-//! Crush.
+//! The adapter of Crush: reads its sessions.
 //!
 //! Each project has its own database, `<data directory>/crush.db`; `projects.json` in the global
 //! data directory lists them. A process with the project open holds a lock on `crush.lock` beside the

@@ -4,11 +4,11 @@
 //! own descriptor, symbolic links that leave the root are not followed, and only regular files are
 //! opened (a FIFO would block, a device could do anything). There is no way to write.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::ffi::OsStringExt;
+use std::path::Path;
 
 use memchr::memchr;
 use model::plan::Fingerprint;
@@ -305,7 +305,6 @@ fn with_scratch<T>(work: impl FnOnce(&mut Vec<u8>) -> T) -> T {
 enum Short {
     /// The end, as it was then: of a regular file there is no need to ask again.
     End,
-    /// Nothing.
     Nothing,
     /// Nothing; and where it ends, it was cut off by us: what begins there is not handed out.
     Cut,
@@ -407,9 +406,4 @@ pub fn stamp_path(path: &Path) -> Option<FileStamp> {
 /// `path` as text for JSON and messages.
 pub fn display_path(path: &Path) -> String {
     path.to_string_lossy().into_owned()
-}
-
-/// The path that raw bytes (from a database or a link) name.
-pub fn path_from(bytes: &[u8]) -> PathBuf {
-    PathBuf::from(OsStr::from_bytes(bytes))
 }

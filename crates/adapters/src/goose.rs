@@ -1,4 +1,4 @@
-//! Goose.
+//! The adapter of Goose: reads its sessions.
 //!
 //! Sessions and messages are rows of `sessions/sessions.db`; versions before 1.10 wrote one
 //! `sessions/<id>.jsonl` each, whose first line is about the session, and an upgrade copies those
@@ -66,6 +66,13 @@ impl Adapter for Goose {
         &GOOSE_PROFILE
     }
 
+    fn mcp_client(&self) -> Option<crate::McpClientSettings> {
+        Some(crate::McpClientSettings {
+            file: "~/.config/goose/config.yaml",
+            shape: crate::McpSettingsShape::GooseExtension,
+        })
+    }
+
     fn resume_words(&self) -> Vec<&'static str> {
         vec!["goose", "session", "--resume", "--session-id"]
     }
@@ -91,13 +98,7 @@ impl Adapter for Goose {
             if imported.contains(id) {
                 survey.note_extra(ExtraFileKind::Attachment, &entry, path, Some(id.to_owned()));
             } else {
-                survey.note_source(TranscriptSource::from_file(
-                    id,
-                    &root,
-                    path,
-                    entry.stamp,
-                    TRANSCRIPT,
-                ));
+                survey.note_file(id, path, entry.stamp, TRANSCRIPT);
             }
         }
     }

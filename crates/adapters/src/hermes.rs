@@ -105,6 +105,13 @@ impl Adapter for Hermes {
         &HERMES_PROFILE
     }
 
+    fn mcp_client(&self) -> Option<crate::McpClientSettings> {
+        Some(crate::McpClientSettings {
+            file: "~/.hermes/config.yaml",
+            shape: crate::McpSettingsShape::YamlMap,
+        })
+    }
+
     fn session_roots(&self, env: &EnvLookup<'_>) -> Vec<PathBuf> {
         env.root_or_home("HERMES_HOME", ".hermes")
     }

@@ -82,7 +82,7 @@ impl AgentHooks {
 /// What an event means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HookMeaning {
-    /// Always this.
+    /// The event always means this.
     Is(HookHappening),
     /// It depends on what the notification is about.
     Notification,

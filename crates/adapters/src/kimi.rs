@@ -196,7 +196,7 @@ fn survey_session(survey: &mut Survey, directory: &Path, id: &str) {
         }
     }
     if let (false, Some(stamp)) = (has_wire, files::stamp_path(&state)) {
-        survey.note_source(TranscriptSource::from_file(id, &root, state, stamp, STATE));
+        survey.note_file(id, state, stamp, STATE);
     }
     let logs = directory.join("logs");
     for log in survey.list_wanted(&logs, |_| false) {

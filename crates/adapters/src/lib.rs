@@ -444,6 +444,18 @@ impl Survey {
     pub fn note_source(&mut self, source: TranscriptSource) {
         self.sources.push(Box::new(source));
     }
+
+    /// Notes a source with nothing but a file below the root.
+    pub fn note_file(
+        &mut self,
+        id: impl Into<String>,
+        path: PathBuf,
+        stamp: FileStamp,
+        format: &'static str,
+    ) {
+        let source = TranscriptSource::from_file(id, &self.root, path, stamp, format);
+        self.note_source(source);
+    }
 }
 
 impl TranscriptSource {

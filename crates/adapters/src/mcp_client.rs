@@ -24,4 +24,14 @@ pub enum McpSettingsShape {
     StdioCommand,
     /// `{"amp.mcpServers": {"name": {"command", "args"}}}`
     AmpServers,
+    /// `{"mcp": {"servers": {"name": {"command", "args"}}}}`
+    NestedServers,
+    /// `[[mcp_servers]]` in TOML, with a name and a transport.
+    TomlList,
+    /// `mcp_servers:` in YAML, by name.
+    YamlMap,
+    /// `mcpServers:` in YAML, a list with names.
+    YamlList,
+    /// `extensions:` in YAML, by name, with a type.
+    GooseExtension,
 }

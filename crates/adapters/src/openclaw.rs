@@ -1,4 +1,4 @@
-//! OpenClaw.
+//! The adapter of OpenClaw: reads its sessions.
 //!
 //! Since 2026.8 each agent keeps its sessions in `agents/<agent>/agent/openclaw-agent.sqlite`;
 //! before, in `agents/<agent>/sessions/` (see `files`). A session key (`agent:main:main`) stays
@@ -81,6 +81,13 @@ const MAX_EVENT_BYTES: usize = 4 << 20;
 impl Adapter for OpenClaw {
     fn agent_profile(&self) -> &'static AgentProfile {
         &OPENCLAW_PROFILE
+    }
+
+    fn mcp_client(&self) -> Option<crate::McpClientSettings> {
+        Some(crate::McpClientSettings {
+            file: "~/.openclaw/openclaw.json",
+            shape: crate::McpSettingsShape::NestedServers,
+        })
     }
 
     /// Its gateway goes on with a session by itself; nothing has to be started.

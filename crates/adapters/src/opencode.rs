@@ -1,4 +1,4 @@
-//! OpenCode.
+//! The adapter of OpenCode: reads its sessions.
 //!
 //! Sessions, messages and parts are rows of `opencode.db` (`opencode-<channel>.db` for builds of
 //! another channel), their content is JSON. Versions before 1.2 kept the same JSON as one file per

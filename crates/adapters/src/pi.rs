@@ -1,4 +1,4 @@
-//! Pi.
+//! The adapter of Pi: reads its sessions.
 //!
 //! Transcripts are `sessions/--<directory>--/<time>_<id>.jsonl`: a header, then entries that form
 //! a tree through `parentId`, so one file may hold several branches. What was asked and paid for
@@ -184,14 +184,7 @@ fn survey_sessions(survey: &mut Survey, directory: &Path, holds_sessions: fn(&st
 
 fn note_session(survey: &mut Survey, path: PathBuf, entry: &crate::files::DirEntry) {
     if let Some(stem) = entry.strip_suffix(".jsonl").filter(|_| entry.kind == EntryKind::File) {
-        let root = survey.root_path();
-        survey.note_source(TranscriptSource::from_file(
-            id_of(stem),
-            &root,
-            path,
-            entry.stamp,
-            FORMAT,
-        ));
+        survey.note_file(id_of(stem), path, entry.stamp, FORMAT);
     }
 }
 

@@ -57,6 +57,13 @@ impl Adapter for Vibe {
         &VIBE_PROFILE
     }
 
+    fn mcp_client(&self) -> Option<crate::McpClientSettings> {
+        Some(crate::McpClientSettings {
+            file: "~/.vibe/config.toml",
+            shape: crate::McpSettingsShape::TomlList,
+        })
+    }
+
     fn session_roots(&self, env: &EnvLookup<'_>) -> Vec<PathBuf> {
         env.root_or_home("VIBE_HOME", ".vibe")
     }

@@ -4,7 +4,7 @@
 //! was none for a while.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use model::rules::attention::{AttentionFacts, AttentionGroup};
 use model::session::SessionKind;
@@ -13,9 +13,7 @@ use model::wire::BadgeResult;
 
 use crate::live::{LiveSessions, LiveSource};
 use crate::observe::Observation;
-
-/// How long without a request until the thread ends.
-const BADGE_UNASKED_TIMEOUT: Duration = Duration::from_secs(15 * 60);
+use crate::timeouts::BADGE_UNASKED_TIMEOUT;
 
 /// Counts agents' sessions by the attention they need. A terminal without an agent is none.
 pub fn count_badge(observation: &Observation, now: Time) -> BadgeResult {

@@ -1,8 +1,11 @@
 //! Who calls: the agent that this process runs below, or a person.
 
 use model::identity::Identity;
+use model::session::SessionKind;
 use sys::machine::Machine;
 use sys::proc::read_process_table;
+
+use crate::observe::{Observation, Observed};
 
 /// Who asked for a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,4 +31,18 @@ pub fn find_calling_party(machine: &Machine, user: &str) -> CallingParty {
         }
     }
     CallingParty { name: user.to_owned(), process: None }
+}
+
+/// The session of the agent that this process runs below; the agent and its pid if it has none. None if a person calls.
+pub fn name_calling_session(machine: &Machine, observation: &Observation) -> Option<String> {
+    let caller = find_calling_party(machine, "");
+    let process = caller.process?;
+    let is_its = |one: &&Observed| {
+        one.session.kind == SessionKind::Native
+            && one.holders().iter().any(|holder| {
+                holder.pid == process.pid && holder.start.is_some() && holder.start == process.start
+            })
+    };
+    let session = observation.sessions.iter().find(is_its);
+    Some(session.map_or(caller.name, |one| one.session.session_name().to_string()))
 }

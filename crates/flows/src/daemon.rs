@@ -11,7 +11,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::Duration;
 
 use model::control::fuses::FuseRecord;
 use model::identity::Identity;
@@ -24,17 +23,12 @@ use sys::watch::DirectoryWatch;
 use crate::finalize::{self, SweepError};
 use crate::fuses::{FuseEngine, read_fuse_clock};
 use crate::notify::Notifier;
+use crate::timeouts::{CONDENSE_TIME_BUDGET, OWNER_CHECK_INTERVAL};
 use crate::writer::{DaemonAnswer, DaemonOrder, HomeId};
 use crate::{hook, work};
 use model::failure::{Failure, FailureKind};
 use store::state::{MemberScope, StateError};
 use store::writer::StoreWriter;
-
-/// How often owners are looked at whose end the kernel does not tell.
-const OWNER_CHECK_INTERVAL: Duration = Duration::from_secs(60);
-
-/// How long condensing may take before orders are looked at again.
-const CONDENSE_TIME_BUDGET: Duration = Duration::from_secs(5);
 
 /// How often a sweep is repeated because an owner ended meanwhile.
 const MAX_SWEEP_ROUNDS: usize = 8;

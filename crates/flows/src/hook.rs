@@ -9,7 +9,6 @@
 use std::fmt::Display;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use adapters::hooks;
 use model::control::permits::{PermitMarker, PermitRequest, PermitVerdict};
@@ -21,11 +20,10 @@ mod waiting;
 
 use waiting::{OpenRequest, WaitEnd};
 
+use crate::timeouts::PAYLOAD_READ_TIMEOUT;
+
 /// The most of a payload that is read.
 const MAX_PAYLOAD_BYTES: usize = 1 << 20;
-
-/// How long an agent may take to hand its payload over.
-const PAYLOAD_READ_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How large the log of problems may grow.
 const MAX_PROBLEM_LOG_BYTES: u64 = 64 << 10;
@@ -180,6 +178,7 @@ fn ask_for_permission<I>(
         until: report.at.plus(marker.wait),
         asker: machine.identify_process(std::process::id()).map_err(|error| error.to_string())?,
         owner: report.owner.clone(),
+        route: None,
     };
     let home = machine.home();
     let spool = spool_path(home);

@@ -14,7 +14,7 @@ use sys::machine::Machine;
 use crate::fuses::list_fuses;
 use crate::locks::list_locks;
 use crate::observe::Observation;
-use crate::permits::list_requests;
+use crate::permits::list_hook_requests;
 
 type MetricLabels = Vec<(&'static str, String)>;
 
@@ -247,7 +247,7 @@ fn count_fuses(machine: &Machine) -> Result<MetricFamily, StateError> {
 /// Requests that wait for an answer. What cannot be read is none that could be answered.
 fn count_requests(machine: &Machine) -> MetricFamily {
     let mut pending: BTreeMap<String, u64> = BTreeMap::new();
-    for request in list_requests(machine).unwrap_or_default() {
+    for request in list_hook_requests(machine).unwrap_or_default() {
         *pending.entry(request.agent).or_default() += 1;
     }
     let mut family = MetricFamily::new(

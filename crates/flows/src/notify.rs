@@ -9,7 +9,6 @@ use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::process::Command;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::time::Duration;
 
 use model::event::HookReport;
 use model::rules::notice::{NoticeChange, NoticeKind, NoticeTrack};
@@ -19,6 +18,8 @@ use model::wire::{EventView, NoticeView, NotifyOutcome};
 use store::state::{StateError, StateStore};
 use sys::bounded_run::{RunLimits, run_bounded};
 use sys::dropped::NoteDropped;
+
+use crate::timeouts::NOTIFY_TIMEOUT;
 
 /// The name of the cursor in the store.
 const NOTIFY_CURSOR: &str = "notify";
@@ -30,7 +31,7 @@ const EVENTS_PER_READ: usize = 500;
 const MAX_QUEUED_NOTICES: usize = 64;
 
 /// How long a program that notifies may take.
-const NOTIFY_LIMITS: RunLimits = RunLimits { time: Duration::from_secs(10), output_bytes: 4 << 10 };
+const NOTIFY_LIMITS: RunLimits = RunLimits { time: NOTIFY_TIMEOUT, output_bytes: 4 << 10 };
 
 /// The longest text that is shown.
 const MAX_TEXT_CHARS: usize = 240;

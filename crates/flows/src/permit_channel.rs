@@ -9,8 +9,10 @@ use model::control::permits::PermitMarker;
 use model::control::refusal::DriveRefusal;
 use serde_json::json;
 
-/// How much longer the agent lets the hook run than it waits.
-const HOOK_SLACK: Duration = Duration::from_secs(5);
+use crate::permit_files::FilePair;
+use crate::permit_server::arrange_server;
+use crate::permits::permits_directory;
+use crate::timeouts::{WAIT_BEFORE_DIALOG, WAIT_BESIDE_DIALOG, WAITING_HOOK_SLACK};
 
 /// How long requests wait for an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +25,7 @@ pub struct PermitWaits {
 
 impl Default for PermitWaits {
     fn default() -> Self {
-        Self { before_dialog: Duration::from_secs(60), beside_dialog: Duration::from_secs(3600) }
+        Self { before_dialog: WAIT_BEFORE_DIALOG, beside_dialog: WAIT_BESIDE_DIALOG }
     }
 }
 
@@ -34,12 +36,24 @@ pub struct PermitArrangement {
     pub arguments: Vec<String>,
     /// Variables, `KEY=VALUE`.
     pub variables: Vec<String>,
+    /// Variables that are written down nowhere.
+    pub secrets: Vec<(String, String)>,
+    /// Files that it reads and writes.
+    pub files: Option<FilePair>,
 }
 
-/// Gives one process of an agent a way to ask; `program` is ostler's own.
+impl PermitArrangement {
+    /// Makes what has to be there when the agent starts.
+    pub fn make_files(&self) -> std::io::Result<()> {
+        self.files.as_ref().map_or(Ok(()), FilePair::make)
+    }
+}
+
+/// Gives one process of an agent a way to ask; `program` is ostler's own, and `home` its state.
 pub fn arrange_permissions(
     agent: &str,
     program: &Path,
+    home: &Path,
     waits: PermitWaits,
 ) -> Result<PermitArrangement, DriveRefusal> {
     let cannot = || DriveRefusal::CannotAsk { agent: agent.to_owned() };
@@ -50,12 +64,26 @@ pub fn arrange_permissions(
             let program = program.to_str().ok_or_else(cannot)?;
             let settings = hook_settings(agent, program, waits.beside_dialog);
             let arguments = vec!["--settings".to_owned(), settings];
-            Ok(PermitArrangement { arguments, variables: Vec::new() })
+            Ok(PermitArrangement { arguments, ..PermitArrangement::default() })
         }
         PermissionChannel::TrustedHook => {
             let marker = format!("{}s", waits.before_dialog.as_secs());
             let variable = format!("{}={marker}", PermitMarker::VARIABLE);
-            Ok(PermitArrangement { arguments: Vec::new(), variables: vec![variable] })
+            Ok(PermitArrangement { variables: vec![variable], ..PermitArrangement::default() })
+        }
+        PermissionChannel::Server => {
+            let server = arrange_server().map_err(|_| cannot())?;
+            Ok(PermitArrangement {
+                arguments: server.arguments,
+                variables: Vec::new(),
+                secrets: vec![server.secret],
+                files: None,
+            })
+        }
+        PermissionChannel::FilePair => {
+            let pair = FilePair::new_in(&permits_directory(home)).map_err(|_| cannot())?;
+            let arguments = pair.arguments();
+            Ok(PermitArrangement { arguments, files: Some(pair), ..PermitArrangement::default() })
         }
         _ => Err(cannot()),
     }
@@ -68,7 +96,7 @@ fn hook_settings(agent: &str, program: &str, wait: Duration) -> String {
     let event = "PermissionRequest";
     let marker = format!("{}=only:{}s", PermitMarker::VARIABLE, wait.as_secs());
     let command = format!("{marker} {program} hook {agent} {event}");
-    let seconds = (wait + HOOK_SLACK).as_secs();
+    let seconds = (wait + WAITING_HOOK_SLACK).as_secs();
     let hook = json!({ "type": "command", "command": command, "timeout": seconds });
     json!({ "hooks": { event: [{ "matcher": "*", "hooks": [hook] }] } }).to_string()
 }
@@ -78,11 +106,12 @@ mod tests {
     use super::*;
 
     fn arrange(agent: &str) -> Result<PermitArrangement, DriveRefusal> {
-        arrange_permissions(agent, Path::new("/opt/my tools/ostler"), PermitWaits::default())
+        let (program, home) = (Path::new("/opt/my tools/ostler"), Path::new("/home/ostler"));
+        arrange_permissions(agent, program, home, PermitWaits::default())
     }
 
     #[test]
-    fn claude_gets_one_hook_of_its_own_and_codex_a_marker() {
+    fn claude_gets_a_hook_codex_a_marker_opencode_a_server_and_qwen_files_of_its_own() {
         let claude = arrange("claude-code").unwrap();
         assert_eq!(claude.arguments[0], "--settings");
         let settings: serde_json::Value = serde_json::from_str(&claude.arguments[1]).unwrap();
@@ -94,6 +123,13 @@ mod tests {
         let codex = arrange("codex").unwrap();
         assert_eq!(codex.variables, ["OSTLER_PERMITS=60s"]);
         assert!(codex.arguments.is_empty());
+        let opencode = arrange("opencode").unwrap();
+        assert_eq!(opencode.arguments[0], "--port");
+        assert_eq!(opencode.secrets[0].0, "OPENCODE_SERVER_PASSWORD");
+        assert!(opencode.variables.is_empty(), "what is written down has no password");
+        let qwen = arrange("qwen").unwrap();
+        assert_eq!((&*qwen.arguments[0], &*qwen.arguments[2]), ("--input-file", "--json-file"));
+        assert!(qwen.arguments[1].starts_with("/home/ostler/permits/"), "{qwen:?}");
     }
 
     #[test]

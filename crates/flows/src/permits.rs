@@ -6,9 +6,9 @@
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use model::control::permits::{PermitAnswer, PermitRequest, PermitVerdict};
+use model::control::permits::{PermitAnswer, PermitRequest, PermitRoute, PermitVerdict};
 use model::failure::{Failure, FailureKind};
 use model::time::Time;
 use store::state::AnsweredPermit;
@@ -17,6 +17,11 @@ use sys::machine::Machine;
 use sys::private::PrivateDir;
 use sys::watch::DirectoryWatch;
 
+use crate::permit_files::{
+    FilePair, LineAnswer, answer_line_request, find_dead_files, list_line_requests,
+};
+use crate::permit_server::{answer_server_request, list_server_requests};
+use crate::timeouts::{ANSWER_TAKEN_TIMEOUT, HOOK_END_INTERVAL, PERMIT_LEFT_ALONE_SPAN};
 use crate::writer::PermitNote;
 
 /// The largest request that is read: the payload of a hook, with what is known of its process.
@@ -24,9 +29,6 @@ const MAX_REQUEST_BYTES: u64 = 8 << 20;
 
 /// The largest answer.
 const MAX_ANSWER_BYTES: u64 = 1 << 20;
-
-/// How long the waiting hook has to take an answer.
-const ANSWER_TAKEN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Where requests are.
 pub fn permits_directory(home: &Path) -> PathBuf {
@@ -70,13 +72,29 @@ pub enum PermitError {
     /// The hook was given the answer, and ended before it said so.
     #[error("the answer was given, and whether the agent has it is not known")]
     MayHaveApplied,
+    /// The agent's own server did not take it.
+    #[error("the request `{id}` could not be answered: {why}")]
+    NotAnswered {
+        id: String,
+        /// What the server did.
+        why: String,
+    },
     /// A file could not be read or written.
     #[error("the requests in {} cannot be used: {reason}", .directory.display())]
     Files { directory: PathBuf, reason: String },
 }
 
-/// Every request that waits for an answer, the oldest first.
+/// Every request that waits for an answer, the oldest first: those that hooks wait with, and those that agents hold
+/// themselves.
 pub fn list_requests(machine: &Machine) -> Result<Vec<PermitRequest>, PermitError> {
+    let mut requests = list_hook_requests(machine)?;
+    requests.extend(list_server_requests(machine));
+    requests.extend(list_line_requests(machine, &permits_directory(machine.home())));
+    Ok(requests)
+}
+
+/// The requests that hooks wait with.
+pub fn list_hook_requests(machine: &Machine) -> Result<Vec<PermitRequest>, PermitError> {
     let directory = permits_directory(machine.home());
     if !directory.exists() {
         return Ok(Vec::new());
@@ -123,7 +141,10 @@ pub fn choose_request(
     let is_meant = |request: &&PermitRequest| {
         let name = format!("{}:{}", request.agent, request.session);
         let of_session = request.session.starts_with(session) || name == session;
-        of_session && wanted.is_none_or(|wanted| request.id.starts_with(&wanted.to_uppercase()))
+        let begins = |wanted: &str| {
+            request.id.get(..wanted.len()).is_some_and(|front| front.eq_ignore_ascii_case(wanted))
+        };
+        of_session && wanted.is_none_or(begins)
     };
     let meant: Vec<&PermitRequest> = requests.iter().filter(is_meant).collect();
     match (meant.as_slice(), wanted) {
@@ -149,6 +170,9 @@ pub fn answer_request(
     let directory = permits_directory(machine.home());
     let failed = |reason: String| PermitError::Files { directory: directory.clone(), reason };
     refuse_own_answer(request)?;
+    if let Some(route) = &request.route {
+        return answer_held_request(machine, request, route, answer);
+    }
     let watch =
         DirectoryWatch::watch_directory(&directory).map_err(|error| failed(error.to_string()))?;
     let gone = |why: &str| PermitError::Gone { id: request.id.clone(), why: why.to_owned() };
@@ -185,8 +209,48 @@ pub fn answer_request(
             return Err(PermitError::MayHaveApplied);
         }
         // A hook that is killed reports nothing.
-        let nap = left.min(Duration::from_millis(200));
+        let nap = left.min(HOOK_END_INTERVAL);
         watch.wait_for(Some(nap)).map_err(|error| failed(error.to_string()))?;
+    }
+}
+
+/// Answers a request that its agent holds. The first to make the answer's file is the one who answers.
+fn answer_held_request(
+    machine: &Machine,
+    request: &PermitRequest,
+    route: &PermitRoute,
+    answer: &PermitAnswer,
+) -> Result<(), PermitError> {
+    let directory = permits_directory(machine.home());
+    let failed = |reason: String| PermitError::Files { directory: directory.clone(), reason };
+    let gone = |why: &str| PermitError::Gone { id: request.id.clone(), why: why.to_owned() };
+    sys::private::create_private_dir(&directory).map_err(|error| failed(error.to_string()))?;
+    let claim = directory.join(answer_name(&request.id));
+    let made = std::fs::File::options().write(true).create_new(true).mode(0o600).open(&claim);
+    match made {
+        Ok(_) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            return Err(gone("somebody else has answered"));
+        }
+        Err(error) => return Err(failed(error.to_string())),
+    }
+    sys::pause::pause_at("permit.claimed");
+    let answered = match route {
+        PermitRoute::Server { port } => {
+            let taken = answer_server_request(request, *port, answer);
+            taken.map(|taken| if taken { LineAnswer::Taken } else { LineAnswer::Gone })
+        }
+        PermitRoute::Lines { input, events } => {
+            let pair = FilePair { input: input.into(), events: events.into() };
+            answer_line_request(request, &pair, answer)
+        }
+    };
+    forget_file(&claim);
+    match answered {
+        Ok(LineAnswer::Taken) => Ok(()),
+        Ok(LineAnswer::Gone) => Err(gone("it was decided otherwise, or its agent is gone")),
+        Ok(LineAnswer::Unknown) => Err(PermitError::MayHaveApplied),
+        Err(why) => Err(PermitError::NotAnswered { id: request.id.clone(), why }),
     }
 }
 
@@ -236,13 +300,19 @@ pub(crate) fn note_answer(
 
 /// Removes what hooks left behind that were killed while they waited. The caller holds the writer lock.
 pub(crate) fn forget_dead_requests(machine: &Machine) {
-    const LEFT_ALONE: Duration = Duration::from_secs(60);
     let directory = permits_directory(machine.home());
     let Ok(dir) = sys::private::open_own_dir(&directory) else { return };
+    if machine.observer().sees_every_process() {
+        find_dead_files(&directory, PERMIT_LEFT_ALONE_SPAN)
+            .iter()
+            .for_each(|path| forget_file(path));
+    }
     for name in dir.list_names().unwrap_or_default() {
         let Some(id) = name.to_str().and_then(|name| name.strip_suffix(".json")) else { continue };
         let Some(request) = read_request(&dir, id) else { continue };
-        if !is_waiting(&request, machine) && machine.now().since(request.asked_at) > LEFT_ALONE {
+        if !is_waiting(&request, machine)
+            && machine.now().since(request.asked_at) > PERMIT_LEFT_ALONE_SPAN
+        {
             forget_file(&directory.join(answer_name(id)));
             forget_file(&directory.join(request_name(id)));
         }

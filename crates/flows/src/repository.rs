@@ -16,6 +16,14 @@ pub(crate) fn linked_administration(root: &Path) -> Option<PathBuf> {
     administration.contains("/worktrees/").then(|| root.join(administration))
 }
 
+/// The branch that is checked out where `directory` is; none outside of repositories and on no branch.
+pub fn checked_out_branch(directory: &Path) -> Option<String> {
+    let root = worktree_root(directory)?;
+    let administration = linked_administration(&root).unwrap_or_else(|| root.join(".git"));
+    let head = read_pointer(&administration.join("HEAD"))?;
+    head.strip_prefix("ref: refs/heads/").map(|branch| branch.trim_end().to_owned())
+}
+
 /// The longest file that names a place; longer ones are none of git's.
 const MAX_POINTER_BYTES: u64 = 16 << 10;
 

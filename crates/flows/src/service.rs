@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use model::wire::{DaemonResult, FileChange, ServiceResult};
 use sys::machine::Machine;
@@ -16,13 +16,11 @@ use sys::service::{
 };
 
 use crate::hooks::RemoveSettings;
+use crate::timeouts::{DAEMON_CHANGE_TIMEOUT, DAEMON_CHECK_INTERVAL};
 use crate::writer::{AskLimits, DaemonAnswer, DaemonCallError, DaemonOrder, ask, wait_for_end};
 
 /// What stands in the comment of a unit of ours, before the hash of the rest.
 const UNIT_MARK: &str = "ostler-service 1 ";
-
-/// How long a daemon is waited for that was told to stop, or was just started.
-const DAEMON_CHANGE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The most that is read of a unit's file.
 const MAX_UNIT_BYTES: u64 = 1 << 20;
@@ -363,13 +361,12 @@ fn stop_other_daemon(request: &ServiceRequest<'_>) -> Result<(), ServiceError> {
 }
 
 fn wait_for_daemon(request: &ServiceRequest<'_>) -> Result<(), ServiceError> {
-    const LOOK_INTERVAL: Duration = Duration::from_millis(10);
     let deadline = Instant::now() + DAEMON_CHANGE_TIMEOUT;
     while !matches!(ask_daemon_status(request), Ok(Some(_))) {
         if Instant::now() > deadline {
             return Err(ServiceError::Silent);
         }
-        std::thread::sleep(LOOK_INTERVAL);
+        std::thread::sleep(DAEMON_CHECK_INTERVAL);
     }
     Ok(())
 }

@@ -22,25 +22,15 @@ use sys::proc::{ProcessTable, Signal, signal_process};
 use crate::observe::{Observation, Observed};
 use crate::process_list::{OrphanProcess, find_wrappers};
 use crate::terminal::{HostedSession, TerminalHome};
+use crate::timeouts::{
+    INTERRUPT_TIMEOUT, QUIT_KEYS_TIMEOUT, RESPAWN_DELAY, TREE_POLL_INTERVAL, TREE_SIGNAL_TIMEOUT,
+};
 
 mod keys;
 pub(crate) mod targets;
 
 use keys::{await_activity, clear_restored, press_keys};
 use targets::{choose_holders, find_agent_program, is_supervised, own_command};
-
-/// How long a turn has to end after the agent's interrupt keys.
-const INTERRUPT_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// How long the tree has to end after SIGTERM, and again after SIGKILL.
-const SIGNAL_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// How long an agent has to end by its own keys before it is asked by a signal: something may stand in its
-/// composer, which the keys only clear.
-const QUIT_KEYS_TIMEOUT: Duration = Duration::from_secs(3);
-
-/// After how long a supervisor's new process would have taken the conversation up again.
-const RESPAWN_DELAY: Duration = Duration::from_secs(1);
 
 /// How a session is to be stopped.
 #[derive(Clone, Copy, Debug)]
@@ -383,7 +373,7 @@ impl StopPlan {
                 self.freeze_tree();
             }
             self.send_signal(signal, begun, |_| true);
-            self.await_ends(begun, SIGNAL_TIMEOUT, |_| true);
+            self.await_ends(begun, TREE_SIGNAL_TIMEOUT, |_| true);
         }
         Ok(self.into_result(terminals, look_again))
     }
@@ -509,7 +499,6 @@ impl StopPlan {
         timeout: Duration,
         wanted: impl Fn(&PlannedProcess) -> bool,
     ) {
-        const END_POLL_INTERVAL: Duration = Duration::from_millis(10);
         let until = Instant::now() + timeout;
         loop {
             self.note_ends(begun, ProcessEnding::Exited);
@@ -517,7 +506,7 @@ impl StopPlan {
             if !running.any(&wanted) || Instant::now() >= until {
                 return;
             }
-            std::thread::sleep(END_POLL_INTERVAL);
+            std::thread::sleep(TREE_POLL_INTERVAL);
         }
     }
 

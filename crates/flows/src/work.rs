@@ -17,6 +17,7 @@ use crate::pages;
 use crate::permits;
 use crate::pins;
 use crate::terminal::{self, TerminalHome};
+use crate::timeouts::{ASK_AGAIN_INTERVAL, WRITER_TIMEOUT};
 use crate::webhooks;
 use crate::writer::{
     AskLimits, DaemonAnswer, DaemonCallError, DaemonOrder, Transport, Work, WorkDone, ask,
@@ -25,12 +26,6 @@ use openclaw::agents;
 use openclaw::store as openclaw_store;
 use reaper::WhenTaken;
 use store::writer::StoreWriter;
-
-/// How long another writer is waited for.
-const WRITER_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// How long the lock is waited for before it is asked again whether a daemon runs.
-const ASK_AGAIN_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Does it. The caller holds the writer lock.
 pub fn perform_work(

@@ -11,8 +11,7 @@ use model::hosted::{FaultCode, HostFault};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// How long a host may take for what it can do at once.
-pub const HOST_ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+pub use crate::timeouts::HOST_ANSWER_TIMEOUT;
 
 /// A host that can be asked.
 #[derive(Clone, Copy, Debug)]
@@ -96,8 +95,8 @@ fn exchange<Q: HostQuery>(
         serde_json::from_slice(&answer).map_err(|error| wrong(error.to_string()))?;
     match (response.ok, response.result, response.error) {
         (true, Some(result), _) => {
-            let result =
-                serde_json::from_str(result.get()).map_err(|error| wrong(error.to_string()))?;
+            let result = serde_json::from_slice(result.get().as_bytes())
+                .map_err(|error| wrong(error.to_string()))?;
             Ok((result, reader))
         }
         (false, _, Some(fault)) => Err(fault),

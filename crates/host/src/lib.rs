@@ -12,6 +12,7 @@ pub mod picture;
 pub mod replay;
 pub mod server;
 pub mod snapshot;
+mod timeouts;
 
 pub use model::hosted::stream;
 pub use screen;

@@ -16,6 +16,7 @@ pub mod helper;
 pub mod hex;
 pub mod hosted;
 pub mod identity;
+pub mod json_text;
 pub mod launch;
 pub mod liveness;
 pub mod metrics;

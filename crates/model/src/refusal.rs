@@ -16,10 +16,7 @@ pub enum Refusal {
         who: String,
     },
     /// It cannot be proved dead from here.
-    Unproven {
-        /// Why not.
-        why: String,
-    },
+    Unproven { why: String },
     /// Agents run that could have it open.
     CouldBeOpen {
         /// Which: their pids and directories.

@@ -185,8 +185,20 @@ pub struct ShowResult<'a> {
     /// The command that opens its conversation again, to be run in its directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resume: Option<Vec<String>>,
+    /// The pane of tmux that its process was started in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tmux: Option<TmuxPane>,
     /// What could not be read.
     pub incomplete: &'a [IncompleteSource],
+}
+
+/// A pane of tmux, as tmux tells what it starts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct TmuxPane {
+    /// Where its server listens.
+    pub socket: String,
+    /// `%` and a number.
+    pub pane: String,
 }
 
 /// The result of `why`.

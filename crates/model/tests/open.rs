@@ -70,6 +70,19 @@ fn b1_an_empty_session_does_not_outrank_one_that_is_written() {
     assert_eq!(states(&[run(5)], &[empty(5), empty(6)]), [MaybeOpen(vec![0]), MaybeOpen(vec![0])]);
 }
 
+/// An agent that stamps whole seconds seems to have written before the run that wrote began.
+#[test]
+fn b1_a_record_of_whole_seconds_may_be_of_any_moment_in_its_second() {
+    let began = at(5).plus(Duration::from_millis(842));
+    let window = UnsettledRun { began_at: Some(began), named: None };
+    let resumed = OpenCandidate { started_at: Some(at(1)), ..written(5) };
+    assert_eq!(states(&[window], &[resumed, empty(5)]), [Held(vec![0]), NotAttached(vec![0])]);
+    // One that tells milliseconds was left before.
+    let written_at = Some(at(5).plus(Duration::from_millis(300)));
+    let left = OpenCandidate { written_at, ..resumed };
+    assert_eq!(states(&[window], &[left, empty(5)]), [NotAttached(vec![0]), Held(vec![0])]);
+}
+
 #[test]
 fn b1_killing_one_of_two_windows_swaps_nothing() {
     // Window A, then B; B is prompted first, then A.

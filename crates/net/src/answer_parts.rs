@@ -1,11 +1,13 @@
 //! Long answers to orders: sent in parts, and kept until the last one is fetched.
 
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use model::fleet_order::{OrderAsk, OrderReply, OrderedRunResult};
+
+use crate::timeouts::ANSWER_HOLD_TIME;
 
 /// How much of what a command printed is sent at once.
 const PART_BYTES: usize = 48 << 10;
@@ -15,7 +17,6 @@ const MOST_BODY_BYTES: usize = 16 << 20;
 
 /// How many long answers are kept until they are fetched, and for how long.
 const MOST_HELD: usize = 8;
-const HOLD_TIME: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
 struct HeldAnswer {
@@ -57,7 +58,8 @@ impl HeldAnswers {
         if self.0.len() >= MOST_HELD {
             return OrderReply::Busy;
         }
-        let held = HeldAnswer { exit: result.exit, bytes, until: Instant::now() + HOLD_TIME };
+        let held =
+            HeldAnswer { exit: result.exit, bytes, until: Instant::now() + ANSWER_HOLD_TIME };
         self.0.insert((ask.from.clone(), ask.id.clone()), held);
         self.next_part(ask, 0)
     }
@@ -68,7 +70,7 @@ impl HeldAnswers {
         let Some(held) = self.0.get_mut(&key) else {
             return refused("the rest of the answer is no longer there", "ask again");
         };
-        held.until = Instant::now() + HOLD_TIME;
+        held.until = Instant::now() + ANSWER_HOLD_TIME;
         let begin = usize::try_from(from).unwrap_or(usize::MAX).min(held.bytes.len());
         let end = (begin + PART_BYTES).min(held.bytes.len());
         let body = STANDARD.encode(&held.bytes[begin..end]);

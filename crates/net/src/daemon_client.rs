@@ -15,11 +15,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
 
+use crate::timeouts::DAEMON_ANSWER_TIMEOUT;
+
 /// The largest answer.
 const MOST_ANSWER_BYTES: usize = 256 << 20;
-
-/// How long the daemon may take, beside what it is asked to wait.
-const DAEMON_ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Why the daemon did not answer.
 #[derive(Debug, thiserror::Error)]

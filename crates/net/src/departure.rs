@@ -1,7 +1,5 @@
 //! A member's farewell: its lease says that it left, and its pages are emptied.
 
-use std::time::Duration;
-
 use async_nats::HeaderMap;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -12,9 +10,7 @@ use crate::record::{
     InventoryPage, LeaseState, RECORD_VERSION, compress_page, read_certificate, read_lease,
 };
 use crate::seal::{SealKind, seal_json, seal_record};
-
-/// How long the hub may take for one answer.
-const HUB_ANSWER_TIMEOUT: Duration = Duration::from_secs(4);
+use crate::timeouts::HUB_ANSWER_TIMEOUT;
 
 /// Says that this member leaves, and empties its pages. Says whether the hub heard it.
 pub async fn publish_departure(dir: &FleetDir, member: &MemberFile) -> bool {

@@ -1,7 +1,6 @@
 //! Following a fleet: every change as a line of JSON, until nobody reads them.
 
 use std::path::Path;
-use std::time::Duration;
 
 use async_nats::Event;
 use futures_util::StreamExt;
@@ -13,22 +12,14 @@ use crate::fleet::FleetReader;
 use crate::fleet_watch::{FleetWatch, NoticeOutcome};
 use crate::helper_input::HelperInput;
 use crate::nats::{HubConnection, HubError};
-
-/// How often it is looked whether somebody fell silent.
-const LAPSE_CHECK_PAUSE: Duration = Duration::from_secs(1);
-
-/// How long the hub may take to be read.
-const READ_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// How long many notices in a row that ask for it lead to one reading.
-const SETTLE_TIME: Duration = Duration::from_millis(100);
+use crate::timeouts::{HUB_READ_TIMEOUT, LAPSE_CHECK_PAUSE, NOTICE_SETTLE_TIME};
 
 const ALL_PAGES: &str = "$KV.inv.*.*.*";
 
 /// Writes what everybody is, and then every change, until the input ends or nobody reads the output.
 pub async fn follow_fleet(home: &Path, mut input: HelperInput) -> Result<(), HelperFailure> {
     let reader = FleetReader::find(home)?;
-    let mut hub = reader.connect_to_stay(READ_TIMEOUT).await?;
+    let mut hub = reader.connect_to_stay(HUB_READ_TIMEOUT).await?;
     let notices = hub.client.subscribe("ostler.v1.out.*.state.>").await;
     let mut notices = notices.map_err(|error| HubError::Protocol(error.to_string()))?;
     let mut following =
@@ -36,7 +27,7 @@ pub async fn follow_fleet(home: &Path, mut input: HelperInput) -> Result<(), Hel
     let mut is_due = true;
     loop {
         if is_due {
-            tokio::time::sleep(SETTLE_TIME).await;
+            tokio::time::sleep(NOTICE_SETTLE_TIME).await;
             match following.read_again(&mut hub).await {
                 Ok(goes_on) if !goes_on => return Ok(()),
                 Ok(_) => is_due = false,
@@ -85,7 +76,7 @@ struct FleetFollowing {
 
 impl FleetFollowing {
     async fn read_again(&mut self, hub: &mut HubConnection) -> Result<bool, HubError> {
-        let read = self.reader.read_through(hub, Some(ALL_PAGES), READ_TIMEOUT).await;
+        let read = self.reader.read_through(hub, Some(ALL_PAGES), HUB_READ_TIMEOUT).await;
         let (records, _) = read?;
         let changes = self.watch.take_records(records);
         Ok(self.write_changes(&changes).await)

@@ -21,7 +21,6 @@ use crate::record::{MemberCertificate, MemberLease, read_certificate, read_lease
 pub enum NoticeOutcome {
     /// It is old, or not believed: nothing follows.
     Ignored,
-    /// These changes.
     Changes(Vec<FleetChange>),
     /// The hub has to be read again.
     ReadAgain,

@@ -8,7 +8,6 @@
 use std::fmt::Write;
 use std::net::IpAddr;
 use std::path::Path;
-use std::time::Duration;
 
 use model::helper::{HelperFailure, HelperFailureKind};
 use model::wire::FleetLevel;
@@ -23,6 +22,8 @@ use crate::record::{
     OperatorList, RECORD_VERSION, page_names,
 };
 use crate::seal::{SealKind, seal_record};
+
+pub use crate::timeouts::ADMIN_TIMEOUT;
 
 /// Where a hub's files are, below the home.
 pub const HUB_DIRECTORY: &str = "fleet/hub";
@@ -39,9 +40,6 @@ pub const ROOT_SEED: &str = "root.seed";
 pub const ADMIN_SEED: &str = "admin.seed";
 /// The key that reloads the engine.
 pub const SYSTEM_SEED: &str = "system.seed";
-
-/// How long the engine of this machine may take.
-pub const ADMIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What a hub is, and who belongs to it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

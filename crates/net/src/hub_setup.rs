@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use model::helper::{HelperFailure, HelperFailureKind};
 use model::wire::FleetInitResult;
@@ -17,9 +17,7 @@ use crate::hub::{
     ADMIN_SEED, ENGINE_CONFIG, HUB_DIRECTORY, HUB_FILE, Hub, HubFile, ROOT_SEED, SYSTEM_SEED,
     ensure_buckets,
 };
-
-/// How long a new engine may take until it listens.
-const ENGINE_START_TIMEOUT: Duration = Duration::from_secs(20);
+use crate::timeouts::{ENGINE_START_INTERVAL, ENGINE_START_TIMEOUT};
 
 /// The port that members use by default.
 const DEFAULT_PORT: u16 = 4222;
@@ -203,7 +201,7 @@ pub async fn prepare_streams(hub: &Hub, engine: &HubEngine) -> Result<(), Helper
                 if ended.is_some() || begun.elapsed() > ENGINE_START_TIMEOUT {
                     return Err(engine_failure(hub, &error));
                 }
-                tokio::time::sleep(Duration::from_millis(20)).await;
+                tokio::time::sleep(ENGINE_START_INTERVAL).await;
             }
         }
     };

@@ -9,7 +9,6 @@ use crate::record::{LeaseState, MemberLease};
 /// What is found at the hub.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FoundLease {
-    /// Nothing.
     Nothing,
     /// Something that this member did not sign.
     Forged,

@@ -31,4 +31,5 @@ pub mod seal;
 pub mod ssh;
 pub mod terminal_stream;
 pub mod terminal_view;
+mod timeouts;
 pub mod webhook;

@@ -34,12 +34,10 @@ use crate::record::{
     read_certificate, read_lease,
 };
 use crate::seal::{SealKind, seal_json, seal_record};
-
-/// How long the hub may take for one answer.
-const HUB_ANSWER_TIMEOUT: Duration = Duration::from_secs(4);
-
-/// How long several changes in a row are taken together.
-const COALESCE_TIME: Duration = Duration::from_millis(250);
+use crate::timeouts::{
+    CHANGE_COALESCE_TIME, DAEMON_RETRY_PAUSE, FAREWELL_TIMEOUT, HUB_ANSWER_TIMEOUT,
+    LONGEST_CHANGE_WAIT,
+};
 
 /// How many times the renewal interval a lease is good for.
 const RENEWALS_PER_LEASE: u64 = 3;
@@ -241,7 +239,7 @@ impl MemberLink {
         if self.holds {
             let state = if ended { LeaseState::Stopping } else { LeaseState::Left };
             let farewell = self.put_lease(&mut hub, state);
-            tokio::time::timeout(Duration::from_secs(1), farewell)
+            tokio::time::timeout(FAREWELL_TIMEOUT, farewell)
                 .await
                 .map_err(|_| HubError::TimedOut)
                 .note_dropped("saying goodbye to the hub");
@@ -552,7 +550,7 @@ async fn next_ask(asks: &mut Option<Subscriber>) -> Option<Message> {
 
 /// Looks at the machine when something happened, and otherwise now and then.
 async fn look_at_machine(daemon: DaemonClient, settings: FleetSettings, told: mpsc::Sender<Value>) {
-    let wait = Duration::from_millis(settings.look_ms).min(Duration::from_secs(30));
+    let wait = Duration::from_millis(settings.look_ms).min(LONGEST_CHANGE_WAIT);
     let mut cursor = -1_i64;
     loop {
         let path = format!("/v1/net/changes?after={cursor}&wait={}", wait.as_millis());
@@ -560,7 +558,7 @@ async fn look_at_machine(daemon: DaemonClient, settings: FleetSettings, told: mp
             Ok(change) => cursor = change.get("newest").and_then(Value::as_i64).unwrap_or(cursor),
             Err(error) => {
                 tracing::debug!(%error, "waiting for changes");
-                tokio::time::sleep(Duration::from_secs(1)).await;
+                tokio::time::sleep(DAEMON_RETRY_PAUSE).await;
             }
         }
         match daemon.get::<Value>("/v1/net/sessions", Duration::ZERO).await {
@@ -571,6 +569,6 @@ async fn look_at_machine(daemon: DaemonClient, settings: FleetSettings, told: mp
             }
             Err(error) => tracing::debug!(%error, "looking at the machine"),
         }
-        tokio::time::sleep(COALESCE_TIME).await;
+        tokio::time::sleep(CHANGE_COALESCE_TIME).await;
     }
 }

@@ -23,6 +23,7 @@ use crate::record::{
     FleetOperator, MemberCertificate, RECORD_VERSION, is_fleet_name, read_certificate,
 };
 use crate::seal::{fingerprint, member_id};
+use crate::timeouts::LEASE_CHECK_INTERVAL;
 
 const REQUEST_PREFIX: &str = "ostler-join:";
 const ANSWER_PREFIX: &str = "ostler-admit:";
@@ -272,7 +273,7 @@ async fn wait_for_lease(hub: &Hub, id: &str, wait: Duration) -> Result<bool, Hel
         if !found.is_empty() || begun.elapsed() >= wait {
             return Ok(!found.is_empty());
         }
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        tokio::time::sleep(LEASE_CHECK_INTERVAL).await;
     }
 }
 

@@ -15,6 +15,8 @@ use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
+use crate::timeouts::{LONGEST_RECONNECT_PAUSE, SHORTEST_RECONNECT_PAUSE};
+
 /// How a connection is made.
 #[derive(Debug)]
 pub struct HubLogin<'a> {
@@ -96,7 +98,7 @@ fn tls_config(ca: &str) -> Result<ClientConfig, String> {
 
 /// The pauses between attempts to connect again: full jitter, up to half a minute.
 fn reconnect_pause(attempts: usize) -> Duration {
-    let most = Duration::from_millis(500 << attempts.min(6)).min(Duration::from_secs(30));
+    let most = (SHORTEST_RECONNECT_PAUSE * (1 << attempts.min(6))).min(LONGEST_RECONNECT_PAUSE);
     let chance = sys::random::random_bytes::<2>()
         .map_or(0.5, |bytes| f64::from(u16::from_be_bytes(bytes)) / f64::from(u16::MAX));
     most.mul_f64(chance)
@@ -279,7 +281,6 @@ pub struct StoredRecord {
     pub sequence: u64,
     /// When the hub stored it, by the hub's clock.
     pub stored_at: Time,
-    /// Its bytes.
     pub bytes: Bytes,
 }
 

@@ -25,19 +25,12 @@ use crate::nats::{HubConnection, HubError, violation_in};
 use crate::record::{MemberCertificate, RECORD_VERSION, read_answer, read_certificate};
 use crate::seal::{SealKind, seal_json};
 use crate::ssh::{SSH_FAILED, run_by_ssh, unreachable_by_ssh};
-
-/// How long a member may take to prepare an order, or to answer a question.
-const PREPARE_TIMEOUT: Duration = Duration::from_secs(10);
-const READ_TIMEOUT: Duration = Duration::from_secs(20);
-
-/// How long it may take to carry one out. The hub lets a member answer for a minute.
-const COMMIT_TIMEOUT: Duration = Duration::from_secs(58);
+use crate::timeouts::{
+    ORDER_COMMIT_TIMEOUT, ORDER_PREPARE_TIMEOUT, ORDER_READ_TIMEOUT, SSH_RUN_TIMEOUT,
+};
 
 /// How many members are asked at once.
 const MOST_AT_ONCE: usize = 16;
-
-/// How long a command that came by ssh may take.
-const SSH_RUN_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The most parts of one answer: 16 MiB.
 const MOST_ANSWER_PARTS: usize = 400;
@@ -189,7 +182,7 @@ async fn order_member(
     let ask = post.new_ask(&view.id, id);
     let done = match post.level {
         FleetLevel::Read => {
-            let timeout = if post.rule.waits { COMMIT_TIMEOUT } else { READ_TIMEOUT };
+            let timeout = if post.rule.waits { ORDER_COMMIT_TIMEOUT } else { ORDER_READ_TIMEOUT };
             match post.send_ask(certificate, &ask, timeout).await {
                 Ok(reply) => post.take_answer(certificate, &ask, reply).await,
                 Err(error) => Err(lost_before(post.level, &view.name, &error)),
@@ -212,7 +205,7 @@ async fn order_in_two_steps(
     };
     sys::pause::pause_at("fleet.order.granted");
     ask.grant = Some(grant);
-    match post.send_ask(certificate, &ask, COMMIT_TIMEOUT).await {
+    match post.send_ask(certificate, &ask, ORDER_COMMIT_TIMEOUT).await {
         Ok(reply) => post.take_answer(certificate, &ask, reply).await,
         // It reached no member.
         Err(HubError::NoResponders) => Err(lost_before(post.level, name, &HubError::NoResponders)),
@@ -303,7 +296,7 @@ impl<'a> OrderPost<'a> {
         name: &str,
     ) -> Result<OrderReply, HelperFailure> {
         sys::pause::pause_at("fleet.order.ready");
-        let prepared = self.send_ask(certificate, ask, PREPARE_TIMEOUT).await;
+        let prepared = self.send_ask(certificate, ask, ORDER_PREPARE_TIMEOUT).await;
         prepared.map_err(|error| lost_before(self.level, name, &error))
     }
 
@@ -372,7 +365,7 @@ impl<'a> OrderPost<'a> {
                 break;
             }
             let next = OrderAsk { cursor, grant: None, ..ask.clone() };
-            let reply = self.send_ask(certificate, &next, PREPARE_TIMEOUT).await;
+            let reply = self.send_ask(certificate, &next, ORDER_PREPARE_TIMEOUT).await;
             let Ok(OrderReply::Done { body, cursor: more, .. }) = reply else {
                 return Err(broken(&format!("the rest of the answer of `{name}` did not come")));
             };
@@ -453,12 +446,12 @@ async fn order_by_ssh(
     name: &str,
 ) -> Result<OrderedRunResult, HelperFailure> {
     let timeout = match level == FleetLevel::Read && !rule.waits {
-        true => READ_TIMEOUT,
+        true => ORDER_READ_TIMEOUT,
         false => SSH_RUN_TIMEOUT,
     };
     if level > FleetLevel::Read {
         // A member that cannot be reached for this was not sent the order either.
-        let greeting = run_by_ssh(target, &["version".to_owned()], READ_TIMEOUT).await?;
+        let greeting = run_by_ssh(target, &["version".to_owned()], ORDER_READ_TIMEOUT).await?;
         if greeting.exit != 0 {
             return Err(unreachable_by_ssh(target, &greeting.stderr));
         }

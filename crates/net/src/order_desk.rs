@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use async_nats::{Client, Message};
 use base64::Engine;
@@ -28,9 +28,7 @@ use crate::fleet_files::FleetDir;
 use crate::record::{FleetOperator, OperatorList, RECORD_VERSION, read_ask, read_operators};
 use crate::seal::{SealKind, seal_json};
 use crate::terminal_stream::{StreamOpening, TerminalStreams, is_follow_up};
-
-/// For how long a prepared order may be carried out.
-const GRANT_LIFETIME: Duration = Duration::from_secs(30);
+use crate::timeouts::{GRANT_LIFETIME, OPERATORS_TIMEOUT};
 
 /// How many prepared orders there may be.
 const MOST_GRANTS: usize = 64;
@@ -38,9 +36,6 @@ const MOST_GRANTS: usize = 64;
 /// How many asks are answered at once, of one operator and of all.
 const MOST_OF_OPERATOR: usize = 4;
 const MOST_ASKS: usize = 16;
-
-/// How long the hub may take to say who is an operator.
-const OPERATORS_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// The highest version of the operator list that was seen.
 const OPERATORS_SEEN: &str = "operators-seen.json";

@@ -44,7 +44,7 @@ const MOST_DEPTH: usize = 16;
 /// How many pages there are of active sessions, and of ended ones.
 pub const PAGES_OF_A_KIND: usize = 8;
 
-/// 2200-01-01.
+/// The first of January 2200: no clock is that far ahead.
 const LATEST_TIME: i64 = 7_258_118_400_000;
 
 /// Why a record cannot be believed.

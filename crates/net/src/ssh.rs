@@ -11,9 +11,7 @@ use tokio::io::AsyncReadExt;
 use tokio::process::Command;
 
 use crate::membership::{ask_to_join, take_answer};
-
-/// How long the other machine may take in all.
-const SSH_TIMEOUT: Duration = Duration::from_secs(60);
+use crate::timeouts::SSH_TIMEOUT;
 
 /// How much of an answer is read.
 const MOST_ANSWER_BYTES: u64 = 16 << 20;

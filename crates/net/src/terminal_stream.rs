@@ -6,7 +6,7 @@
 //! What is typed has a number: one that comes again is not typed again.
 
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use async_nats::Client;
 use base64::Engine;
@@ -24,16 +24,15 @@ use crate::daemon_client::{DaemonClient, DaemonClientError, TerminalConnection};
 use crate::nats::HubError;
 use crate::record::RECORD_VERSION;
 use crate::seal::{SealKind, seal_json};
+use crate::timeouts::CHUNK_PAUSE;
+
+pub use crate::timeouts::STREAM_LIFETIME;
 
 /// How many attachments a member has at once.
 const MOST_STREAMS: usize = 16;
 
 /// The most that one chunk carries, and how many there are in a second: about a megabyte.
 const CHUNK_BYTES: usize = 32 << 10;
-const CHUNK_PAUSE: Duration = Duration::from_millis(33);
-
-/// How long an attachment lasts that nobody keeps.
-pub const STREAM_LIFETIME: Duration = Duration::from_secs(30);
 
 /// The most that is typed at once.
 pub const MOST_INPUT_BYTES: usize = 16 << 10;

@@ -26,12 +26,8 @@ use crate::nats::HubError;
 use crate::order::{OrderPost, choose_targets, look_at_members, lost_before};
 use crate::record::{MemberCertificate, read_chunk};
 use crate::terminal_stream::MOST_INPUT_BYTES;
+use crate::timeouts::{BUSY_RETRY_PAUSE, FAREWELL_TIMEOUT, KEEP_PAUSE, VIEW_TIMEOUT};
 
-/// How often the member is told that somebody still looks.
-const KEEP_PAUSE: Duration = Duration::from_secs(10);
-
-/// How long the member may take for one answer, and how often something typed is sent.
-const VIEW_TIMEOUT: Duration = Duration::from_secs(10);
 const MOST_TRIES: usize = 3;
 
 /// What this viewer does.
@@ -210,7 +206,7 @@ impl TerminalViewing<'_> {
             match self.post.send_ask(self.certificate, &ask, VIEW_TIMEOUT).await {
                 Ok(OrderReply::Done { .. }) => return true,
                 // Nothing was done; the same number may come again.
-                Ok(OrderReply::Busy) => tokio::time::sleep(Duration::from_millis(200)).await,
+                Ok(OrderReply::Busy) => tokio::time::sleep(BUSY_RETRY_PAUSE).await,
                 Err(HubError::TimedOut | HubError::NoResponders) => {}
                 Ok(_) | Err(_) => return false,
             }
@@ -221,7 +217,7 @@ impl TerminalViewing<'_> {
     async fn end(&self) {
         let saying = self.say(&[("stream", None), ("end", None)]);
         // Whoever does not hear it ends the attachment in half a minute.
-        tokio::time::timeout(Duration::from_secs(1), saying).await.unwrap_or_default();
+        tokio::time::timeout(FAREWELL_TIMEOUT, saying).await.unwrap_or_default();
     }
 }
 

@@ -24,18 +24,7 @@ use tokio::task::JoinHandle;
 use crate::daemon_client::DaemonClient;
 use crate::helper_input::HelperInput;
 use crate::http::HttpReceiver;
-
-/// How long a receiver may take for one event.
-const RECEIVER_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// How long the daemon holds a question for more events back.
-const BATCH_WAIT: Duration = Duration::from_secs(25);
-
-/// How long deliveries are gathered before the cursor is moved.
-const REPORT_INTERVAL: Duration = Duration::from_millis(100);
-
-/// How long a daemon that does not answer is left alone.
-const DAEMON_RETRY_PAUSE: Duration = Duration::from_secs(1);
+use crate::timeouts::{BATCH_WAIT, DAEMON_RETRY_PAUSE, RECEIVER_TIMEOUT, REPORT_INTERVAL};
 
 /// The least and the most bytes of a secret.
 const SECRET_BYTES: std::ops::RangeInclusive<usize> = 24..=64;

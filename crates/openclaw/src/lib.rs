@@ -10,4 +10,5 @@ pub mod gateway;
 pub mod locks;
 pub mod rules;
 pub mod store;
+mod timeouts;
 pub mod wire;

@@ -11,9 +11,12 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
-use std::time::Duration;
 
 use crate::metrics_server::{MeasureMetrics, measure_apart, metrics_response};
+use crate::timeouts::{
+    ANSWER_READ_TIMEOUT, CLIENT_STAY_TIMEOUT, LOCAL_HEADER_TIMEOUT, LONGEST_ACCEPT_BACKOFF,
+    ORDER_BODY_TIMEOUT, SHORTEST_ACCEPT_BACKOFF, TURN_AWAY_TIMEOUT,
+};
 use flows::badge::BadgeKeeper;
 use flows::daemon::OrderQueue;
 use flows::writer::{DAEMON_PROTOCOL, DaemonAnswer, DaemonOrder, HomeId};
@@ -42,18 +45,6 @@ pub(crate) use helper_routes::HelperDesk;
 
 /// How many connections are served at once; the others wait in the kernel's queue.
 const MOST_CONNECTIONS: usize = 64;
-
-/// How long a client may take for the head of its request.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// How long a client may take for an order that the daemon waits for.
-const ORDER_BODY_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// How long a client may take to read its answer.
-const ANSWER_READ_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// How long a client may stay when the daemon stops.
-const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The largest order: the consent to a plan names everything that would go.
 const MOST_ORDER: usize = 64 << 20;
@@ -134,19 +125,17 @@ async fn serve_connections(
     accepting.abort();
     // All places are free when no client is served any more.
     let all = u32::try_from(limit).unwrap_or(u32::MAX);
-    let _ = timeout(STOP_TIMEOUT, places.acquire_many(all)).await;
+    let _ = timeout(CLIENT_STAY_TIMEOUT, places.acquire_many(all)).await;
 }
 
 async fn accept_connections(listener: UnixListener, desk: Arc<FrontDesk>, places: Arc<Semaphore>) {
-    const SHORTEST_BACKOFF: Duration = Duration::from_millis(10);
-    const LONGEST_BACKOFF: Duration = Duration::from_secs(1);
-    let mut backoff = SHORTEST_BACKOFF;
+    let mut backoff = SHORTEST_ACCEPT_BACKOFF;
     let mut spare = spare_descriptor();
     let mut guests = VecDeque::new();
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
-                backoff = SHORTEST_BACKOFF;
+                backoff = SHORTEST_ACCEPT_BACKOFF;
                 spare = spare.or_else(spare_descriptor);
                 if !is_us(&stream) {
                     continue;
@@ -170,7 +159,7 @@ async fn accept_connections(listener: UnixListener, desk: Arc<FrontDesk>, places
                     spare = spare_descriptor();
                 }
                 sleep(backoff).await;
-                backoff = (backoff * 2).min(LONGEST_BACKOFF);
+                backoff = (backoff * 2).min(LONGEST_ACCEPT_BACKOFF);
             }
         }
     }
@@ -198,7 +187,7 @@ fn spare_descriptor() -> Option<std::fs::File> {
 
 async fn turn_away(listener: &UnixListener) {
     const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n";
-    if let Ok(Ok((stream, _))) = timeout(Duration::from_millis(10), listener.accept()).await {
+    if let Ok(Ok((stream, _))) = timeout(TURN_AWAY_TIMEOUT, listener.accept()).await {
         let _ = stream.try_write(FULL);
     }
 }
@@ -223,7 +212,7 @@ async fn serve_connection(stream: UnixStream, desk: Arc<FrontDesk>, has_asked: A
         }
     });
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).keep_alive(false);
+    http.timer(TokioTimer::new()).header_read_timeout(LOCAL_HEADER_TIMEOUT).keep_alive(false);
     let connection = http.serve_connection(TokioIo::new(stream), service).with_upgrades();
     let mut connection = pin!(connection);
     let mut deadline = pin!(async {

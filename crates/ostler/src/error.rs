@@ -253,6 +253,7 @@ impl Error {
             Self::NotExecutable(_) => "HOST_UNREACHABLE",
             Self::WaitedInVain(_) => "WAIT_TIMEOUT",
             Self::Permit(PermitError::MayHaveApplied) => "MAY_HAVE_APPLIED",
+            Self::Permit(PermitError::NotAnswered { .. }) => "HOST_UNREACHABLE",
             Self::Permit(_) => "SESSION_NOT_RUNNING",
             Self::Access(error) => access_code(error),
             Self::AccessRefused { .. } => "ACCESS_REFUSED",

@@ -21,16 +21,13 @@ use sys::machine::Machine;
 use crate::config::{self, WebStart};
 use crate::env;
 use crate::error::Error;
+use crate::timeouts::{
+    HELPER_END_INTERVAL, HELPER_END_TIMEOUT, HELPER_JOIN_TIMEOUT, LONGEST_RESTART_PAUSE,
+    SHORTEST_RESTART_PAUSE,
+};
 
 /// The helper's name.
 const HELPER_NAME: &str = "ostler-net";
-
-/// How long a helper that is told to end is waited for.
-const HELPER_END_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// The pauses before a helper that ended is started again.
-const SHORTEST_RESTART_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_RESTART_PAUSE: Duration = Duration::from_secs(60);
 
 /// Where the helper is.
 pub(crate) fn find_helper() -> Result<PathBuf, Error> {
@@ -134,9 +131,6 @@ pub(crate) fn follow_helper(
     }
 }
 
-/// How long a helper may take to join a terminal of another machine.
-const JOIN_TIMEOUT: Duration = Duration::from_secs(30);
-
 /// The longest first line of a helper that goes on.
 const MOST_LINE_BYTES: usize = 1 << 20;
 
@@ -157,7 +151,7 @@ pub(crate) fn join_helper<T: DeserializeOwned>(
     // The command holds the other end open as long as it lives.
     drop(command);
     ours.write_all(&request)?;
-    ours.set_read_timeout(Some(JOIN_TIMEOUT))?;
+    ours.set_read_timeout(Some(HELPER_JOIN_TIMEOUT))?;
     let (mut said, mut buffer) = (Vec::new(), [0; 4096]);
     let end = loop {
         if let Some(end) = said.iter().position(|byte| *byte == b'\n') {
@@ -435,7 +429,7 @@ fn end_helper(slot: &mut HelperSlot) {
     let begun = Instant::now();
     while begun.elapsed() < HELPER_END_TIMEOUT {
         match running.child.try_wait() {
-            Ok(None) => std::thread::sleep(Duration::from_millis(5)),
+            Ok(None) => std::thread::sleep(HELPER_END_INTERVAL),
             _ => return,
         }
     }

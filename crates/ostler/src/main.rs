@@ -10,6 +10,7 @@ mod helper;
 mod logging;
 mod metrics_server;
 mod render;
+mod timeouts;
 mod top;
 mod web;
 

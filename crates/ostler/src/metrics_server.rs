@@ -4,7 +4,6 @@
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
@@ -18,11 +17,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-/// How long a client may take for the head of its request.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// How long one request may take in all.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+use crate::timeouts::{LOCAL_HEADER_TIMEOUT, METRICS_REQUEST_TIMEOUT};
 
 /// How many are served at once.
 const MAX_CONNECTIONS: usize = 8;
@@ -81,10 +76,10 @@ impl MetricsServer {
                         async move { Ok::<_, Infallible>(answer_scrape(&gate, &request).await) }
                     });
                     let mut http = http1::Builder::new();
-                    http.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
+                    http.timer(TokioTimer::new()).header_read_timeout(LOCAL_HEADER_TIMEOUT);
                     http.keep_alive(false);
                     let served = http.serve_connection(TokioIo::new(stream), service);
-                    timeout(REQUEST_TIMEOUT, served).await.note_dropped("a slow scrape");
+                    timeout(METRICS_REQUEST_TIMEOUT, served).await.note_dropped("a slow scrape");
                     drop(place);
                 });
             }

@@ -78,7 +78,7 @@ export function columns(rows, names) {
         y -= tall;
         if (tall > 0) chart.append(svg("rect", { class: `c${kind}`, "data-value": part, x, y, width: wide, height: tall }, svg("title", {}, `${row.label}: ${part.toLocaleString("en")} ${names[kind]}`)));
       });
-      if (at % every === 0) chart.append(svg("text", { x: Math.max(left + 18, Math.min(width - 24, x + wide / 2)), y: height - 8, "text-anchor": "middle" }, row.note ?? row.label));
+      if (at % every === 0) chart.append(svg("text", { x: Math.max(left + 18, Math.min(width - 28, x + wide / 2)), y: height - 8, "text-anchor": "middle" }, row.note ?? row.label));
     });
     return chart;
   });

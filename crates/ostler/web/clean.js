@@ -1,7 +1,7 @@
 // Clean up: the plan with every reason, applied as it was shown, and undone.
 import { call, get, may } from "./api.js";
 import { confirm, failure, h, headRow, loading, lockIcon, newestOnly, say, tableBox } from "./dom.js";
-import { age, clock, fullTime, oneLine, plural, size } from "./words.js";
+import { REMOVABLE, age, clock, fullTime, oneLine, plural, size } from "./words.js";
 
 /** @returns {import("./app.js").Page} */
 export function cleanPage() {
@@ -29,7 +29,7 @@ export function cleanPage() {
     const goes = new Map(), stays = new Map();
     for (const item of plan.items) {
       const to = item.action === "stays" ? stays : goes;
-      const name = item.action === "stays" ? item.refused?.reason ?? "stays" : item.kind;
+      const name = item.action === "stays" ? (item.refused?.reason ?? "stays").replaceAll("-", " ") : REMOVABLE[item.kind] ?? item.kind;
       to.set(name, [...(to.get(name) ?? []), item]);
     }
     const lock = may("manage") ? null : lockIcon();

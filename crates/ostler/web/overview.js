@@ -199,10 +199,10 @@ class Overview {
     }, 150);
   }
 
-  /** The place under the filter says what is wrong with it. @param {any} error */
+  /** The place under the filter says what is wrong with it, in the same words whoever was asked first. @param {any} error */
   wrongFilter(error) {
     this.wrong.hidden = false;
-    this.wrong.textContent = error.message;
+    this.wrong.textContent = live.error || error.message;
   }
 
   /** @param {Row} row */

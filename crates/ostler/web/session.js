@@ -2,11 +2,11 @@
 import { call, get, getBlob, may, sessionPath } from "./api.js";
 import { live } from "./app.js";
 import { confirm, dialog, failure, h, loading, lockIcon } from "./dom.js";
-import { answerKeys, looked, state } from "./overview.js";
+import { answerKeys, looked } from "./overview.js";
 import { TalkView } from "./talk.js";
 import { TerminalPane } from "./terminal.js";
 import { facts, files, timeline, usage } from "./views.js";
-import { STATES, age, clock, count, fullTime, groupOf, money, nameOf, oneLine, pathOf, projectOf, terminalOf, tokenSum } from "./words.js";
+import { STATES, age, clock, count, fullTime, groupOf, lasted, money, nameOf, oneLine, pathOf, plural, projectOf, terminalOf, tokenSum } from "./words.js";
 
 const TABS = [["talk", "Talk"], ["terminal", "Terminal"], ["facts", "Facts"], ["timeline", "Timeline"], ["usage", "Usage"], ["files", "Files"]];
 
@@ -27,9 +27,10 @@ export async function sessionPage(key) {
   /** @type {TerminalPane | null} */
   let pane = null;
   const draft = makeReply();
+  const strip = h("p", { class: "strip num" });
   const tabs = h("div", { class: "tabs", role: "tablist", "aria-label": "Views of the session", onkeydown: tabKey }, TABS.map(([id, name], at) =>
     h("button", { type: "button", role: "tab", id: `tab-${id}`, "aria-controls": "panel", title: `key ${at + 1}`, onclick: () => choose(id) }, name)));
-  const element = h("div", {}, h("a", { class: "back", href: "/" }, "← overview"), banner, head, tabs, panel, draft.element);
+  const element = h("div", {}, h("a", { class: "back", href: "/" }, "← overview"), head, banner, tabs, panel, strip, draft.element);
 
   /** @param {string} id */
   function choose(id) {
@@ -54,6 +55,7 @@ export async function sessionPage(key) {
     const fact = (/** @type {string} */ name, /** @type {any} */ value) => (value ? h("span", {}, `${name} `, h("b", {}, value)) : null);
     const text = JSON.stringify([now.group, nameOf(now), now.branch, now.model, age(now.lastActivityAt), now.tokens, now.costMicroUsd, now.owner, now.pinned, now.liveness, may("manage")]);
     drawBanner(now);
+    drawStrip(now);
     draft.update(now);
     if (head.dataset.shown === text) return;
     head.dataset.shown = text;
@@ -62,11 +64,20 @@ export async function sessionPage(key) {
       h("div", { class: "titleline" },
         h("button", { type: "button", class: `chip ${colour}`, title: "why", onclick: () => choose("facts") }, `${glyph} ${word}${now.liveness.certainty === "derived" ? " ~" : ""}`),
         h("h1", {}, nameOf(now)),
-        h("div", { class: "actions" }, actions().map(([name, right, run]) => action(name, right, run)))),
+        h("div", { class: "actions" }, actions().map(([name, right, run]) => action(name, right, run)),
+          h("button", { type: "button", class: "icon", "aria-label": "All actions", title: "all actions (.)", onclick: showActions }, "⋯"))),
       h("div", { class: "facts num" }, fact("agent", now.agent), fact("project", projectOf(now)), fact("branch", oneLine(now.branch)), fact("model", oneLine(now.model)),
         h("span", { title: fullTime(now.lastActivityAt) }, fact("active", age(now.lastActivityAt))), fact("tokens", now.tokens ? count(tokenSum(now.tokens)) : ""), fact("cost", now.costMicroUsd ? money(now.costMicroUsd) : ""),
         fact("pid", now.owner ? String(now.owner.pid) : "")));
     if (focused) [...head.querySelectorAll("button")].find((one) => one.textContent === focused)?.focus({ preventScroll: true });
+  }
+
+  /** What the conversation came to so far, below its end. @param {any} now */
+  function drawStrip(now) {
+    const long = Date.parse(now.endedAt ?? now.lastActivityAt ?? "") - Date.parse(now.startedAt ?? "");
+    const parts = [long >= 60_000 ? lasted(long) : "", now.turns ? plural(now.turns, "turn") : "", now.tokens ? `${count(tokenSum(now.tokens))} tokens` : "", now.costMicroUsd ? money(now.costMicroUsd) : ""];
+    strip.textContent = parts.filter(Boolean).join(" · ");
+    strip.hidden = chosen !== "talk" || !strip.textContent;
   }
 
   /** What it asks, with the keys that answer; or how it ended. @param {any} now */
@@ -78,7 +89,7 @@ export async function sessionPage(key) {
     banner.dataset.shown = text;
     const fail = (/** @type {any} */ error) => banner.append(failure(error));
     const ended = now.endedAt ?? now.lastActivityAt;
-    banner.replaceChildren(...(asks ? [h("div", { class: "notice asks" }, state("needsYou"), h("span", { class: "grow" }, oneLine(now.waitingFor)),
+    banner.replaceChildren(...(asks ? [h("div", { class: "notice asks" }, h("span", { class: "state needsYou" }, h("i", { "aria-hidden": "true" }, STATES.needsYou[0]), "asks"), h("span", { class: "grow" }, oneLine(now.waitingFor)),
       terminal ? h("span", { class: "keys" }, answerKeys(terminal, nameOf(now), fail), h("a", { href: "#terminal", onclick: (/** @type {Event} */ event) => { event.preventDefault(); choose("terminal"); } }, "open terminal")) : null)] : []),
     ...(isOver ? [h("p", { class: "notice over" }, h("span", { title: fullTime(ended) }, `Ended ${ended && Date.now() - Date.parse(ended) > 86_400_000 ? fullTime(ended) : clock(ended)}`), ` (${oneLine(now.liveness.reason)}, ${now.liveness.certainty})`)] : []));
   }
@@ -182,6 +193,7 @@ export async function sessionPage(key) {
     pane?.close();
     pane = null;
     draft.element.hidden = chosen !== "talk";
+    drawStrip(row());
     if (chosen === "talk") {
       talk ??= new TalkView(key, pathOf({ ...session, key }));
       panel.replaceChildren(talk.element);

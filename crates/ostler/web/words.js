@@ -18,6 +18,12 @@ export const STATES = {
   failed: ["✗", "failed", "failed"],
 };
 
+/** What may be removed, as people call it. @type {Record<string, string>} */
+export const REMOVABLE = {
+  hostedSession: "terminals", launchRecord: "launch records", spill: "spilled payloads", vaultCopy: "vault copies", socket: "dead sockets",
+  temporary: "temporary files", archive: "archives", transcript: "transcripts", worktree: "git worktrees", accessSession: "access sessions", accessLog: "access logs",
+};
+
 /** The order in which groups are shown. */
 export const GROUPS = ["needsYou", "done", "working", "idle", "unknown", "ended"];
 
@@ -78,6 +84,14 @@ export function age(at, now = Date.now()) {
   if (seconds < 3600) return `${Math.floor(seconds / 60)}m`;
   if (seconds < 86400) return `${Math.floor(seconds / 3600)}h`;
   return `${Math.floor(seconds / 86400)}d`;
+}
+
+/** How long something took. @param {number} ms */
+export function lasted(ms) {
+  const minutes = Math.round(ms / 60_000);
+  if (minutes < 60) return `${minutes} min`;
+  const hours = Math.floor(minutes / 60);
+  return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.round(hours / 24)} days`;
 }
 
 /** @param {string | undefined} at */

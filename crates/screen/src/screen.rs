@@ -278,17 +278,6 @@ impl Screen {
         self.grid().rows.iter().map(|row| self.styled_cells(row.cells())).collect()
     }
 
-    /// The cells of [`scrollback`](Self::scrollback), as far as each line has any.
-    pub fn scrollback_cells(&self, count: usize) -> Vec<Vec<StyledCell>> {
-        let mut clusters = crate::cell::Clusters::default();
-        let newest = self.term.history.newest_lines(count);
-        let styled = |line: &[u8]| {
-            let cells = line::decode_line(line, &mut clusters);
-            cells.iter().map(|cell| self.styled_cell(cell, &clusters)).collect()
-        };
-        newest.map(styled).collect()
-    }
-
     fn styled_cells(&self, cells: &[Cell]) -> Vec<StyledCell> {
         cells.iter().map(|cell| self.styled_cell(cell, &self.term.clusters)).collect()
     }

@@ -43,7 +43,7 @@ impl AsFd for PtyMaster {
 pub enum PtyRead {
     /// That many bytes.
     Bytes(usize),
-    /// Nothing now.
+    /// Nothing can be read now; more may come.
     Nothing,
     /// The other side is closed.
     Closed,

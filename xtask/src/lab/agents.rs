@@ -415,6 +415,7 @@ pub(crate) const AGENTS: &[Agent] = &[
             vec![(".config/kilo/kilo.json", config.to_string())]
         },
         headless: &["kilo", "run", "--format", "json", "{}"],
+        tui: Ok(Tui { command: &["kilo"], ready: "Askanything", dialogs: &[], quit: "/exit" }),
         id_key: Some("sessionID"),
         makes_titles: true,
         ..PLAIN

@@ -40,6 +40,9 @@ pub(crate) struct ControlOptions {
     /// Prompts that race with a question which opens
     #[arg(long, default_value_t = 20, requires = "control")]
     pub(super) races: usize,
+    /// The delivery figure and the prompts into an open question, and none of the other rows
+    #[arg(long, requires = "control")]
+    pub(super) figure: bool,
 }
 
 /// One answer of ostler's: its exit code and envelope.
@@ -122,6 +125,9 @@ pub(crate) fn run(stage: &Stage, ostler: &Path, options: ControlOptions) -> Vec<
     let prepared = (case.prepare)(stage);
     let driven = prepared.and_then(|()| run.all());
     run.judge("drive", driven);
+    if options.figure {
+        return run.outcomes;
+    }
     let (table, differences) = compare_facts(case, &run.facts);
     println!("{table}");
     let compared = if differences.is_empty() { Ok(()) } else { Err(differences.join("; ")) };
@@ -232,7 +238,10 @@ impl ControlRun<'_> {
 
     fn all(&mut self) -> Result<(), String> {
         self.deliver()?;
-        control_rows::run_rows(self);
+        match self.options.figure {
+            true => control_rows::run_question(self),
+            false => control_rows::run_rows(self),
+        }
         Ok(())
     }
 

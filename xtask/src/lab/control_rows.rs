@@ -17,13 +17,10 @@ pub(super) fn run_rows(run: &mut ControlRun<'_>) {
     if let Err(reason) = conversation_rows(run) {
         run.judge("texts", Err(reason));
     }
+    run_question(run);
     if run.case.question.is_some() {
-        let asked = question_rows(run);
-        run.judge("asks", asked);
         let raced = race_rows(run);
         run.judge("now", raced);
-    } else {
-        run.skip("asks", "it asks nothing that a model could make it ask here");
     }
     let stopped = stop_row(run);
     run.judge("stop", stopped);
@@ -37,6 +34,15 @@ pub(super) fn run_rows(run: &mut ControlRun<'_>) {
     run.judge("headless", headless);
     let trust = trust_row(run);
     run.judge("trust", trust);
+}
+
+/// Prompts into an open question, of an agent that asks.
+pub(super) fn run_question(run: &mut ControlRun<'_>) {
+    if run.case.question.is_none() {
+        return run.skip("asks", "it asks nothing that a model could make it ask here");
+    }
+    let asked = question_rows(run);
+    run.judge("asks", asked);
 }
 
 /// What needs one idle agent in a terminal: rows 2, 3, 4, 11, 23, 41, 58.
@@ -356,18 +362,27 @@ fn unknown_row(run: &mut ControlRun<'_>) -> Result<(), String> {
 
 /// Row 28: how a turn that fails is told. Each in an agent of its own: what a failed turn said is sent again with the next.
 fn error_rows(run: &mut ControlRun<'_>) -> Result<(), String> {
-    for status in [400, 429] {
+    for status in [400, 429, 529] {
         let name = run.launch(None, &[])?.name;
         let text = format!("lab-error-{status}: [[error:{status}]]");
         let answer = run.prompt(&name, &text, &["--now", "--wait", "idle", "--timeout", "20s"]);
         let end = answer.delivery()["turn"]["end"].as_str().unwrap_or("none").to_owned();
-        run.fact(
-            if status == 400 { "turn after 400" } else { "turn after 429" },
-            format!("{} {end}", answer.code),
-        );
+        let what = match status {
+            400 => "turn after 400",
+            429 => "turn after 429",
+            _ => "turn after 529",
+        };
+        run.fact(what, format!("{} {end}", answer.code));
         run.stop(&name);
     }
-    Ok(())
+    // One that never answers.
+    let name = run.launch(None, &[])?.name;
+    let more = ["--now", "--wait", "idle", "--timeout", "5s"];
+    let answer = run.prompt(&name, "lab-hang: [[delay:600]] [[say:never]]", &more);
+    let end = answer.delivery()["turn"]["end"].as_str().unwrap_or("none").to_owned();
+    run.stop(&name);
+    run.fact("turn that hangs", format!("{} {end}", answer.code));
+    yes(answer.code == 11 && end == "open", &format!("a turn that hangs: {}", answer.text()))
 }
 
 /// Row 31: a prompt of 200 KB without a terminal.

@@ -67,6 +67,11 @@ fn change_json(stage: &Stage, name: &str, change: impl FnOnce(&mut Value)) -> Re
     fs::write(&path, value.to_string()).map_err(|error| failed(&error))
 }
 
+/// Has OpenCode, or a fork of it, ask before it runs a command.
+pub(crate) fn ask_before_shell(stage: &Stage, config: &str) -> Result<(), String> {
+    change_json(stage, config, |config| config["permission"] = json!({ "bash": "ask" }))
+}
+
 /// The same for all who hold one conversation in one file and take pastes.
 const COMMON: ControlCase = ControlCase {
     agent: "",
@@ -113,11 +118,7 @@ const CASES: &[ControlCase] = &[
     ControlCase {
         agent: "opencode",
         question: Some("Permission required"),
-        prepare: |stage| {
-            change_json(stage, ".config/opencode/opencode.json", |config| {
-                config["permission"] = json!({ "bash": "ask" });
-            })
-        },
+        prepare: |stage| ask_before_shell(stage, ".config/opencode/opencode.json"),
         expected: &[
             ("id", "first-prompt"),
             ("waiting", "seen"),

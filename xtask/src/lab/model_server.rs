@@ -45,6 +45,8 @@ pub(crate) struct Entry {
     pub(crate) tools: Vec<String>,
     /// Everything the user side of the conversation said.
     pub(crate) user_text: String,
+    /// Everything that tools answered, as it came.
+    pub(crate) tool_text: String,
     /// The answer has been written in full.
     pub(crate) answered: bool,
 }
@@ -219,6 +221,7 @@ fn note(shared: &Shared, request: &Request, ask: Option<&Ask>) -> usize {
         turn: false,
         tools: Vec::new(),
         user_text: String::new(),
+        tool_text: String::new(),
         answered: false,
     };
     if let Some(ask) = ask {
@@ -228,6 +231,7 @@ fn note(shared: &Shared, request: &Request, ask: Option<&Ask>) -> usize {
         entry.turn = ask.is_turn();
         entry.tools = ask.tools.keys().cloned().collect();
         entry.user_text.clone_from(&ask.user_text);
+        entry.tool_text.clone_from(&ask.tool_text);
     }
     let mut log = shared.log();
     log.push(entry);

@@ -17,6 +17,10 @@ impl Ostler {
         Ostler { binary: binary.to_owned(), home: home.to_owned() }
     }
 
+    pub(crate) fn binary(&self) -> &Path {
+        &self.binary
+    }
+
     fn output(&self, arguments: &[&str]) -> Result<String, String> {
         let shown = format!("ostler {}", arguments.join(" "));
         let output = Command::new(&self.binary)

@@ -169,6 +169,11 @@ impl Stage {
         start().map_err(|error| format!("start {}: {error}", words[0]))
     }
 
+    /// The path that commands of the agent are found in, behind one more directory.
+    pub(crate) fn path_with(&self, first: &Path) -> String {
+        format!("{}:{}", first.display(), self.path.to_string_lossy())
+    }
+
     /// The end of what a headless run printed, for a failure.
     pub(crate) fn printed(&self, name: &str) -> String {
         let mut text = String::new();

@@ -2,21 +2,25 @@
 //! says then is compared with what is so. An answer that says less than it could (`unknown`, `~`) passes where
 //! the agent registers nothing; one that is wrong never does.
 
+mod headless;
+mod hooks;
+
 use std::path::Path;
 use std::process::Command;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use super::agents::Tui;
-use super::checks;
+use super::checks::{self, Made};
+use super::model_server::TITLE;
 use super::ostler::Ostler;
 use super::process;
 use super::report::{Outcome, Verdict};
 use super::stage::{Stage, until, yes};
 use super::terminal::Terminal;
-use super::truth_cases::{TruthCase, case_of};
+use super::truth_cases::{COMMON, TruthCase, case_of};
 
 /// The columns, in the order of a session's life.
 pub(crate) const CHECKS: &[&str] = &[
@@ -25,15 +29,17 @@ pub(crate) const CHECKS: &[&str] = &[
     "mid-turn",
     "idle",
     "prompt",
+    "hook-prompt",
     "esc",
-    "compaction",
-    "sub-agent",
+    "exit",
+    "killed",
     "new",
     "resume",
     "windows",
-    "exit",
+    "sub-agent",
+    "compaction",
     "worktree",
-    "killed",
+    "facts",
     "cost",
 ];
 
@@ -42,12 +48,21 @@ const HOLD: u64 = 12;
 /// How long ostler may take to notice what has happened.
 const NOTICE: Duration = Duration::from_secs(8);
 /// How long a window may take for anything it is told.
-const PATIENCE: Duration = Duration::from_secs(40);
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a window may take to be there; some install things first.
+const START: Duration = Duration::from_secs(90);
+/// How long a daemon may hold on to a session that nobody looks at.
+const LINGER: Duration = Duration::from_secs(150);
+/// How long a window is waited for that does not stop drawing.
+const PACE: Duration = Duration::from_secs(8);
 
 struct Truth<'a> {
     stage: &'a Stage,
     case: &'static TruthCase,
-    tui: &'a Tui,
+    /// How it is driven in a terminal, or why it is not.
+    tui: Result<&'a Tui, &'static str>,
+    /// How it is started in a terminal.
+    words: Vec<String>,
     ostler: Ostler,
     outcomes: Vec<Outcome>,
     turns: usize,
@@ -55,22 +70,19 @@ struct Truth<'a> {
 
 /// Runs the table for one agent.
 pub(crate) fn run(stage: &Stage, ostler: &Path) -> Vec<Outcome> {
-    let skip = |reason: &str| {
-        let skip = |check: &&'static str| Outcome {
-            check,
-            verdict: Verdict::NotApplicable,
-            reason: reason.to_owned(),
-        };
-        CHECKS.iter().map(skip).collect()
-    };
     let (case, tui) = match (case_of(stage.agent.id), &stage.agent.tui) {
-        (Some(case), Ok(tui)) => (case, tui),
-        (_, Err(why)) => return skip(why),
-        (None, _) => return skip("it has no row in the truth table yet"),
+        (Some(case), Ok(tui)) => (case, Ok(tui)),
+        (None, Ok(_)) => (&COMMON, Err("it has no row in the truth table yet")),
+        (_, Err(why)) => (&COMMON, Err(*why)),
     };
+    let command = tui.map_or(&[][..], |tui| case.command.unwrap_or(tui.command));
+    let words = command.iter().map(|word| (*word).to_owned()).collect();
     let ostler = Ostler::new(ostler, &stage.home);
-    let mut truth = Truth { stage, case, tui, ostler, outcomes: Vec::new(), turns: 0 };
-    let driven = truth.live_through();
+    let mut truth = Truth { stage, case, tui, words, ostler, outcomes: Vec::new(), turns: 0 };
+    let driven = match truth.tui {
+        Ok(_) => (case.prepare)(stage).and_then(|()| truth.live_through()),
+        Err(why) => truth.live_headless(why),
+    };
     truth.judge("drive", driven);
     truth.outcomes
 }
@@ -102,26 +114,25 @@ impl Truth<'_> {
         self.resume_inside(&mut window, &first, &second)?;
         self.open_two_windows(&mut window, &[&first, &second])?;
         self.work_in_worktree()?;
-        self.kill_all()
+        self.kill_all()?;
+        self.live_with_hooks()
     }
 
     /// A new window, once it takes a prompt.
     fn open_window(&self, what: &str) -> Result<Terminal, String> {
-        let words: Vec<String> = self.tui.command.iter().map(|word| (*word).to_owned()).collect();
+        let tui = self.tui?;
         let failed = |error: std::io::Error| format!("{what}: {error}");
-        let mut window = Terminal::start(&self.stage.command(&words)).map_err(failed)?;
-        for (text, keys) in self.tui.dialogs {
+        let mut window = Terminal::start(&self.stage.command(&self.words)).map_err(failed)?;
+        let mut dialogs = tui.dialogs.to_vec();
+        until(&format!("{what}: {:?} on the screen", tui.ready), START, || {
             // A directory is trusted once, so the second window may not ask again.
-            let asked = until("a dialog", Duration::from_secs(10), || {
-                yes(window.text().contains(text), "not shown")
-            });
-            if asked.is_ok() {
+            let text = window.text();
+            if let Some(at) = dialogs.iter().position(|(asks, _)| text.contains(asks)) {
                 quiet(&window)?;
-                window.press(keys).map_err(failed)?;
+                window.press(dialogs.remove(at).1).map_err(failed)?;
+                return Err("a dialog was answered".to_owned());
             }
-        }
-        until(&format!("{what}: {:?} on the screen", self.tui.ready), PATIENCE, || {
-            yes(window.text().contains(self.tui.ready), "not shown")
+            yes(text.contains(tui.ready), "not shown")
         })?;
         quiet(&window)?;
         Ok(window)
@@ -151,12 +162,12 @@ impl Truth<'_> {
                 yes(!window.has_exited(), "the window has closed")
             })
         };
-        if asked(Duration::from_secs(8), window).is_err() {
+        if asked(Duration::from_secs(15), window).is_err() {
             // Some take the first Enter for something else, and some lose what is typed too early.
             let shown = window.text().contains(&tag);
             let again = if shown { window.press("\r") } else { window.submit(&prompt) };
             again.map_err(|error| error.to_string())?;
-            asked(Duration::from_secs(20), window).map_err(|reason| {
+            asked(Duration::from_secs(45), window).map_err(|reason| {
                 let text: Vec<char> = window.text().chars().collect();
                 let end: String = text[text.len().saturating_sub(300)..].iter().collect();
                 format!("{reason}; the screen ends with {end}")
@@ -224,25 +235,39 @@ impl Truth<'_> {
         if self.stage.agent.silent_until_answer {
             self.stage.in_turn(&tag, PATIENCE, || true)?;
         }
-        // Its file may not have the prompt yet, so it is asked for by what it does.
-        let working = until("a working session", NOTICE, || {
-            let listing = self.ostler.list()?;
-            let at_work = |session: &Value| checks::state(session, "running", "alive", "working");
-            let all = checks::sessions(&listing).iter();
-            all.map(at_work).find(Result::is_ok).unwrap_or(Err(format!("none works: {listing}")))
-        });
+        let working = self.find_working().map(drop);
         self.judge("mid-turn", working);
         self.answered(&tag, window)?;
         let id = self.find(&tag)?;
         let idle = self.expect(&id, ["running", "alive", "idle"]);
         self.judge("idle", idle);
-        let session = self.session(&id)?;
-        match session["costMicroUsd"].as_u64() {
+        self.judge_facts(&id, &tag, &format!("Reply to {tag} {hold}"))?;
+        Ok(id)
+    }
+
+    /// Title, model, tokens and turns of a session with one turn, and what it has cost.
+    fn judge_facts(&mut self, id: &str, tag: &str, prompt: &str) -> Result<(), String> {
+        let turns = self.stage.server.turns(tag);
+        let agent = self.stage.agent;
+        let asked = turns.first().map(|turn| turn.model.clone()).unwrap_or_default();
+        let made = Made {
+            agent: agent.id,
+            prompt: prompt.to_owned(),
+            id: None,
+            cwd: (!agent.own_workspace).then(|| self.stage.repo.clone()),
+            model: agent.model.map_or(asked, str::to_owned),
+            requests: turns.iter().filter(|turn| turn.answered).count() as u64,
+            turns: 1,
+            made_title: agent.makes_titles.then_some(TITLE),
+        };
+        let facts = until("its facts", NOTICE, || checks::facts(&self.session(id)?, &made));
+        self.judge("facts", facts);
+        match self.session(id)?["costMicroUsd"].as_u64() {
             None => self.skip("cost", "none is given"),
             Some(0) => self.judge("cost", Err("a cost of nothing is given".to_owned())),
             Some(_) => self.judge("cost", Ok(())),
         }
-        Ok(id)
+        Ok(())
     }
 
     fn ask_permission(&mut self, window: &mut Terminal, id: &str) -> Result<(), String> {
@@ -258,8 +283,12 @@ impl Truth<'_> {
         self.judge("prompt", waiting);
         quiet(window)?;
         window.press("\r").map_err(|error| error.to_string())?;
+        self.answered_after_tool(&tag, window)
+    }
+
+    fn answered_after_tool(&self, tag: &str, window: &Terminal) -> Result<(), String> {
         until("the answer after the tool", PATIENCE, || {
-            let answered = self.stage.server.turns(&tag).iter().filter(|one| one.answered).count();
+            let answered = self.stage.server.turns(tag).iter().filter(|one| one.answered).count();
             yes(answered >= 2, "not yet")
         })?;
         quiet(window)
@@ -301,11 +330,14 @@ impl Truth<'_> {
             self.skip("sub-agent", "none is made in the lab");
             return Ok(());
         };
-        // Its tool had two names so far.
+        // Its tool has several names.
         let log = self.stage.server.log();
         let offered =
             |name: &&&str| log.iter().any(|one| one.tools.iter().any(|tool| tool == **name));
-        let tool = ["Agent", "Task"].iter().find(offered).ok_or("it offers no sub-agents")?;
+        let tool = ["Agent", "Task", "agent", "task"]
+            .iter()
+            .find(offered)
+            .ok_or("it offers no sub-agents")?;
         let tag = self.send(window, &format!("[[call:{tool}:{words}]]"))?;
         self.answered(&tag, window)?;
         let result = until("the sub-agent to be over", NOTICE, || {
@@ -327,7 +359,8 @@ impl Truth<'_> {
         self.answered(&tag, window)?;
         let second = self.find(&tag)?;
         let registers = self.case.registers;
-        let result = until("the new one to live and the old one not", NOTICE, || {
+        let limit = self.stage.agent.lingers.map_or(NOTICE, |_| LINGER);
+        let result = until("the new one to live and the old one not", limit, || {
             yes(second != first, "it goes on in the same session")?;
             let (new, old) = (self.session(&second)?, self.session(first)?);
             match registers {
@@ -410,7 +443,7 @@ impl Truth<'_> {
         self.judge("windows", result);
         drop(other);
         self.close(window)?;
-        let over = until("everything to be over", Duration::from_secs(150), || {
+        let over = until("everything to be over", LINGER, || {
             let all = before.iter().copied().chain([newer.as_str(), older.as_str()]);
             all.into_iter()
                 .try_for_each(|id| checks::state(&self.session(id)?, "exited", "dead", ""))
@@ -424,7 +457,7 @@ impl Truth<'_> {
     }
 
     fn close(&self, window: &mut Terminal) -> Result<(), String> {
-        window.submit(self.tui.quit).map_err(|error| error.to_string())?;
+        window.submit(self.tui?.quit).map_err(|error| error.to_string())?;
         for keys in ["\r", "\x03", "\x03", "\x04"] {
             let ended = until("the end of the window", Duration::from_secs(5), || {
                 yes(window.has_exited(), "it still runs")
@@ -438,6 +471,10 @@ impl Truth<'_> {
     }
 
     fn work_in_worktree(&mut self) -> Result<(), String> {
+        if self.stage.agent.own_workspace {
+            self.skip("worktree", "it works in a directory of its own");
+            return Ok(());
+        }
         let tree = self.stage.dir.join("beside");
         let mut git = Command::new("git");
         git.current_dir(&self.stage.repo).args(["worktree", "add", "-q", "-b", "beside"]);
@@ -480,10 +517,13 @@ fn is_not_over(session: &Value) -> Result<(), String> {
     yes(session["liveness"]["state"] != "dead", &format!("called over: {}", session["liveness"]))
 }
 
-/// Waits until a window has drawn what it was told to. It may begin late.
+/// Waits until a window has drawn what it was told to. It may begin late, and some draw on and on: this only
+/// keeps the pace.
 fn quiet(window: &Terminal) -> Result<(), String> {
     thread::sleep(Duration::from_secs(1));
+    let begun = Instant::now();
     until("a quiet screen", PATIENCE, || {
-        yes(window.is_quiet(Duration::from_millis(1500)), "it still draws")
+        let long_enough = begun.elapsed() > PACE;
+        yes(long_enough || window.is_quiet(Duration::from_millis(1500)), "it still draws")
     })
 }

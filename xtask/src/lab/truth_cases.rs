@@ -1,9 +1,16 @@
 //! What is typed into each agent for the moments of the truth table.
 
+use super::control_table::ask_before_shell;
+use super::stage::Stage;
+
 /// How one agent is brought into the moments that `lab --truth` asks about.
 #[derive(Debug)]
 pub(crate) struct TruthCase {
     pub(crate) agent: &'static str,
+    /// How it is started, if not as elsewhere in the lab.
+    pub(crate) command: Option<&'static [&'static str]>,
+    /// What is written before its first run, beside what the lab writes.
+    pub(crate) prepare: fn(&Stage) -> Result<(), String>,
     /// Begins another conversation in the same window.
     pub(crate) anew: &'static str,
     /// Opens the list of conversations, then the keys that choose the one before.
@@ -22,8 +29,11 @@ pub(crate) struct TruthCase {
     pub(crate) registers: bool,
 }
 
-const COMMON: TruthCase = TruthCase {
+/// The same for most.
+pub(crate) const COMMON: TruthCase = TruthCase {
     agent: "",
+    command: None,
+    prepare: |_| Ok(()),
     anew: "/new",
     resume: ("/resume", &["\x1b[B", "\r"]),
     compact: "/compact",
@@ -79,6 +89,22 @@ const CASES: &[TruthCase] = &[
         agent: "opencode",
         resume: ("/sessions", &["\x1b[B", "\r"]),
         interrupt: &["\x1b", "\x1b"],
+        prepare: |stage| ask_before_shell(stage, ".config/opencode/opencode.json"),
+        helper: Some(
+            "{\"description\":\"look\",\"prompt\":\"say done\",\"subagent_type\":\"general\"}",
+        ),
+        question: Some("Permissionrequired"),
+        ..COMMON
+    },
+    TruthCase {
+        agent: "kilo",
+        resume: ("/sessions", &["\x1b[B", "\r"]),
+        interrupt: &["\x1b", "\x1b"],
+        prepare: |stage| ask_before_shell(stage, ".config/kilo/kilo.json"),
+        helper: Some(
+            "{\"description\":\"look\",\"prompt\":\"say done\",\"subagent_type\":\"general\"}",
+        ),
+        question: Some("Permissionrequired"),
         ..COMMON
     },
     TruthCase {
@@ -88,5 +114,12 @@ const CASES: &[TruthCase] = &[
         question: Some("Runthiscommand?"),
         ..COMMON
     },
-    TruthCase { agent: "copilot", anew: "/clear", ..COMMON },
+    TruthCase {
+        agent: "copilot",
+        command: Some(&["copilot"]),
+        anew: "/clear",
+        question: Some("Doyouwanttorun"),
+        interrupt: &["\x1b", "\x1b"],
+        ..COMMON
+    },
 ];

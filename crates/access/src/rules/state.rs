@@ -30,11 +30,6 @@ impl AccessState {
             Self::Active => "active",
         }
     }
-
-    /// Whether a session in this state may be removed at all.
-    pub const fn is_candidate(self) -> bool {
-        matches!(self, Self::Stopped | Self::Expired)
-    }
 }
 
 /// The clocks of this moment.

@@ -7,19 +7,12 @@ use crate::files::EntryKind;
 use crate::{ExtraFileKind, Survey, TranscriptSource};
 
 pub(super) fn survey_project(survey: &mut Survey, project: &Path) {
-    let root = survey.root_path();
     for entry in survey.list_wanted(project, |name| name.ends_with(".jsonl")) {
         let path = project.join(&entry.name);
         match entry.kind {
             EntryKind::File => {
                 if let Some(id) = entry.strip_suffix(".jsonl") {
-                    survey.note_source(TranscriptSource::from_file(
-                        id,
-                        &root,
-                        path,
-                        entry.stamp,
-                        FORMAT,
-                    ));
+                    survey.note_file(id, path, entry.stamp, FORMAT);
                 } else if entry.name.to_string_lossy().contains(".tmp") {
                     survey.note_extra(ExtraFileKind::Temporary, &entry, path, None);
                 }

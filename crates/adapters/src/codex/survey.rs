@@ -10,7 +10,7 @@ use model::sighting::{
 use super::{COMPRESSED, PLAIN};
 use crate::files::EntryKind;
 use crate::skim::JsonValue;
-use crate::{ExtraFileKind, Survey, TranscriptSource, files};
+use crate::{ExtraFileKind, Survey, files};
 
 pub(super) fn survey_locks(survey: &mut Survey, directory: &Path) {
     for entry in survey.list_wanted(directory, |name| name.ends_with(".lock")) {
@@ -31,7 +31,6 @@ pub(super) fn survey_locks(survey: &mut Survey, directory: &Path) {
 
 /// Rollouts lie three directories deep (year, month, day), archived ones directly.
 pub(super) fn survey_rollouts(survey: &mut Survey, directory: &Path, depth: usize) {
-    let root = survey.root_path();
     let wanted = |name: &str| depth > 0 || name.starts_with("rollout-");
     let entries = survey.list_wanted(directory, wanted);
     // While a rollout is being packed or unpacked both forms are there; the agent reads the plain.
@@ -62,13 +61,7 @@ pub(super) fn survey_rollouts(survey: &mut Survey, directory: &Path, depth: usiz
                     continue;
                 }
                 let format = if packed.is_some() { COMPRESSED } else { PLAIN };
-                survey.note_source(TranscriptSource::from_file(
-                    thread,
-                    &root,
-                    path,
-                    entry.stamp,
-                    format,
-                ));
+                survey.note_file(thread, path, entry.stamp, format);
             }
             _ => {}
         }

@@ -2,8 +2,6 @@
 //!
 //! A prompt works without the ledger: what could not be noted is said, and nothing more.
 
-use std::time::Duration;
-
 use model::control::delivery::{
     DeliveryProof, DeliveryRecord, DeliverySign, DeliveryState, DeliveryTurn, TurnEnd,
 };
@@ -18,14 +16,16 @@ use sys::machine::Machine;
 
 use super::pasted::read_pasted;
 use super::running::read_turn;
+use crate::caller::name_calling_session;
 use crate::observe::{Observation, Observed};
+use crate::timeouts::{NOTE_DONE_TIMEOUT, NOTE_TAKEN_TIMEOUT};
 use crate::work::{WorkPatience, carry_out_within};
 use crate::writer::{AskLimits, Work, WorkDone};
 
 /// How long a note may keep a prompt waiting.
 const NOTE_PATIENCE: WorkPatience = WorkPatience {
-    limits: AskLimits { taken: Duration::from_millis(800), done: Duration::from_secs(3) },
-    writer: Duration::from_millis(800),
+    limits: AskLimits { taken: NOTE_TAKEN_TIMEOUT, done: NOTE_DONE_TIMEOUT },
+    writer: NOTE_TAKEN_TIMEOUT,
 };
 
 /// How many deliveries are listed at most.
@@ -35,6 +35,8 @@ const MOST_LISTED: usize = 500;
 #[derive(Debug)]
 pub struct ControlLedger {
     machine: Machine,
+    /// The session of the agent that this command runs below, if it is not a person's.
+    caller: Option<String>,
     /// What could not be noted.
     pub incomplete: Vec<IncompleteSource>,
 }
@@ -42,7 +44,13 @@ pub struct ControlLedger {
 impl ControlLedger {
     /// The ledger of a home.
     pub fn new(machine: &Machine) -> Self {
-        Self { machine: machine.clone(), incomplete: Vec::new() }
+        Self { machine: machine.clone(), caller: None, incomplete: Vec::new() }
+    }
+
+    /// Events are told in the name of the agent that this command runs below, if there is one.
+    #[must_use]
+    pub fn for_caller(self, observation: &Observation) -> Self {
+        Self { caller: name_calling_session(&self.machine, observation), ..self }
     }
 
     /// Notes a delivery. One whose key another has is not noted: the other is returned.
@@ -68,8 +76,11 @@ impl ControlLedger {
         &mut self,
         kind: ControlEvent,
         session: &SessionName,
-        detail: serde_json::Value,
+        mut detail: serde_json::Value,
     ) {
+        if let (Some(by), Some(fields)) = (&self.caller, detail.as_object_mut()) {
+            fields.insert("by".to_owned(), by.clone().into());
+        }
         let note = ControlNote::Event { kind, session: session.clone(), detail };
         if let Err(reason) = self.note(note) {
             self.note_failure(reason);

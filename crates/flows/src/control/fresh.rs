@@ -16,13 +16,7 @@ use sys::dropped::NoteDropped;
 use crate::observe::{Observation, Observed};
 use crate::terminal::submit::await_ready;
 use crate::terminal::{HostedSession, TerminalHome};
-
-/// How long a fresh agent may take until it takes a text.
-const READY_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// How long ago an Enter must have been pressed whose text would stand in the record by now. The slowest record that was
-/// measured came after 2.5 s, on a machine with a load of ten.
-const RECORD_SPAN: Duration = Duration::from_secs(20);
+use crate::timeouts::{FRESH_READY_TIMEOUT, SLOWEST_RECORD_SPAN};
 
 /// Whether the agent in a terminal, whose record holds no prompt, is proven to have none.
 pub(super) fn is_fresh(session: &HostedSession, control: &AgentControl) -> bool {
@@ -32,10 +26,10 @@ pub(super) fn is_fresh(session: &HostedSession, control: &AgentControl) -> bool 
     if names_prompt {
         return false;
     }
-    await_ready(session, READY_TIMEOUT).is_ok_and(|ready| {
+    await_ready(session, FRESH_READY_TIMEOUT).is_ok_and(|ready| {
         let nothing_sent = match ready.since_enter_ms {
             None => ready.counts_enters,
-            Some(ago) => records_prompts && Duration::from_millis(ago) > RECORD_SPAN,
+            Some(ago) => records_prompts && Duration::from_millis(ago) > SLOWEST_RECORD_SPAN,
         };
         ready.ready && nothing_sent && find_obstacle(&ready.screen, control.trust_words).is_none()
     })

@@ -1,7 +1,7 @@
 //! Headless agents: the prompt on standard input, the proof in the agent's record, the id in its output.
 
 use std::io::{BufRead, BufReader, Read};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use model::control::delivery::{DeliverySign, DeliveryState};
 use model::control::wire::{ConversationBinding, LaunchState};
@@ -13,6 +13,7 @@ use super::running::{RunningDelivery, wait_for_change};
 use crate::terminal::HostedSession;
 use crate::terminal::destroy::destroy_terminal;
 use crate::terminal::headless::{HeadlessInput, HeadlessSpec};
+use crate::timeouts::{PROGRAM_END_INTERVAL, PROOF_INTERVAL};
 
 /// How large each log of a headless agent becomes at most.
 const LOG_LIMIT_BYTES: u64 = 16 << 20;
@@ -76,7 +77,7 @@ pub(super) fn run_headless(
         if delivery.look_for_proof(scene.observe) || is_over || Instant::now() >= until {
             break;
         }
-        wait_for_change(None, Duration::from_millis(100));
+        wait_for_change(None, PROOF_INTERVAL);
     }
     sys::pause::pause_at("launch.proven");
     let accepted = delivery.record.state == DeliveryState::Accepted;
@@ -127,7 +128,7 @@ fn await_program_end(
             }
             return;
         }
-        std::thread::sleep(Duration::from_millis(50));
+        std::thread::sleep(PROGRAM_END_INTERVAL);
     }
 }
 

@@ -15,10 +15,10 @@ use model::control::wire::{
     BlockedLaunch, ConversationBinding, LaunchObstacle, LaunchResult, LaunchState,
     LaunchedConversation, ProcessView,
 };
-use model::hosted::HostFault;
 use model::hosted::wire::{
     ReadyResult, RenderParams, SnapshotFormat, SnapshotParams, SubmissionState,
 };
+use model::hosted::{FaultCode, HostFault};
 use model::session::SessionName;
 use model::time::whole_millis;
 use model::wire::IncompleteSource;
@@ -40,26 +40,15 @@ use crate::terminal::destroy::destroy_terminal;
 use crate::terminal::submit::await_ready;
 use crate::terminal::wait::wait_for_render;
 use crate::terminal::{HostedSession, TerminalHome, look};
+use crate::timeouts::{
+    BINDING_TIMEOUT, COMPOSER_REST, COMPOSER_TIMEOUT, DIALOG_INTERVAL, END_WRITTEN_INTERVAL,
+    END_WRITTEN_TIMEOUT, FRESH_READY_TIMEOUT, PROOF_INTERVAL, RESUME_VERIFY_TIMEOUT,
+};
 
 pub use super::launch_plan::LaunchRequest;
 
 /// The terminal of an agent: wide enough for what agents draw.
 const LAUNCH_SIZE: (u16, u16) = (120, 40);
-
-/// How long a ready agent may take to write down which conversation it has.
-const BINDING_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// How long a ready agent may take to show its composer.
-const COMPOSER_TIMEOUT: Duration = Duration::from_secs(15);
-
-/// How long the screen of such an agent must stay as it is.
-const COMPOSER_REST: Duration = Duration::from_millis(600);
-
-/// How often a start-up dialog is looked for while a composer is waited for.
-const DIALOG_INTERVAL: Duration = Duration::from_millis(400);
-
-/// How long a resumed agent may take until it is proven to have its conversation.
-const VERIFY_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Why there is no agent, or none that was told what it should do.
 #[derive(Debug, thiserror::Error)]
@@ -162,10 +151,14 @@ impl StartedAgent {
             name: request.name.clone(),
             idle_timeout_ms: 0,
             scrollback_lines: request.scrollback_lines,
-            secrets: request.secrets.clone(),
+            secrets: [request.secrets.as_slice(), &request.permits.secrets].concat(),
             headless: headless::spec_of(&plan),
             runtime: request.runtime.clone(),
         };
+        request.permits.make_files().map_err(|error| {
+            let why = format!("the files for its requests cannot be made: {error}");
+            HostFault::new(FaultCode::StorageWriteError, why)
+        })?;
         let created = create_terminal(scene.terminals, create)?;
         sys::pause::pause_at("launch.started");
         let id = created.session_id;
@@ -328,14 +321,14 @@ impl StartedAgent {
 
     /// Its terminal as it is written down now.
     pub(super) fn hosted_now(&self) -> HostedSession {
-        let until = Instant::now() + Duration::from_secs(2);
+        let until = Instant::now() + END_WRITTEN_TIMEOUT;
         loop {
             let now = self.hosted.clone().reread().as_settled();
             // The end is answered before it is written down.
             if now.status().is_terminal() || Instant::now() >= until {
                 return now;
             }
-            std::thread::sleep(Duration::from_millis(10));
+            std::thread::sleep(END_WRITTEN_INTERVAL);
         }
     }
 
@@ -364,13 +357,13 @@ impl StartedAgent {
             if !is_registered || Instant::now() >= until {
                 return;
             }
-            wait_for_change(None, Duration::from_millis(100));
+            wait_for_change(None, PROOF_INTERVAL);
         }
     }
 
     /// Whether the started process has exactly the conversation that it should; otherwise it is stopped.
     fn verify_conversation(&mut self, scene: &mut LaunchScene<'_>) -> bool {
-        let until = Instant::now() + VERIFY_TIMEOUT;
+        let until = Instant::now() + RESUME_VERIFY_TIMEOUT;
         let wanted = self.plan.clue.id.clone();
         let in_terminal = ConversationClue { id: None, new_in: None, ..self.plan.clue.clone() };
         let mut has = None;
@@ -390,7 +383,7 @@ impl StartedAgent {
                 let id = one.session.id.clone();
                 has = Some(LaunchedConversation { id, transcript, bound });
             } else {
-                wait_for_change(None, Duration::from_millis(100));
+                wait_for_change(None, PROOF_INTERVAL);
             }
         }
         let is_right = match (&has, &wanted) {
@@ -445,7 +438,7 @@ impl StartedAgent {
         scene.ledger.keep_delivery(&delivery.record);
         let terms = SubmitTerms {
             over_person: false,
-            ready_timeout: Some(Duration::from_secs(5)),
+            ready_timeout: Some(FRESH_READY_TIMEOUT),
             accept_timeout: request.accept_timeout,
         };
         let submitted = delivery.submit(&self.hosted, terms, scene.observe)?;

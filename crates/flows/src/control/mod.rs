@@ -16,6 +16,7 @@ pub mod prompt;
 mod queue;
 pub mod resume;
 mod running;
+pub mod turn_wait;
 pub mod who;
 
 pub use running::LookAtMachine;

@@ -5,18 +5,20 @@
 //! sent a second time.
 
 use std::collections::HashSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use adapters::control::PermissionChannel;
 use adapters::{AgentControl, TranscriptSource};
 use model::control::delivery::{
     DeliveryChannel, DeliveryRecord, DeliverySign, DeliveryState, TurnEnd,
 };
 use model::control::holders::{HandOverWay, holders_of_session};
+use model::control::note::ControlEvent;
 use model::control::prompt::{PromptRoute, check_prompt_text};
 use model::control::refusal::DriveRefusal;
-use model::hosted::HostFault;
 use model::hosted::wire::SubmissionState;
+use model::hosted::{FaultCode, HostFault};
 use model::liveness::{Death, Liveness};
 use model::session::{SessionKind, SessionName};
 use model::status::Activity;
@@ -31,8 +33,11 @@ use super::running::{
 };
 use super::who::{agents_within, describe_holders};
 use crate::observe::{Observation, Observed};
+use crate::permit_files::{find_input_file, put_prompt};
+use crate::permits::permits_directory;
 use crate::resume::resume_line;
 use crate::terminal::TerminalHome;
+use crate::timeouts::{LONGEST_WATCH_SPAN, PROOF_INTERVAL};
 use sys::dropped::NoteDropped;
 use sys::machine::Machine;
 
@@ -132,6 +137,8 @@ enum PromptWay {
     Terminal(String),
     /// By the agent's own queue.
     Queue(&'static [&'static str]),
+    /// By a line in a file that the agent reads; it runs in the terminal of that id, if in any.
+    Lines(PathBuf, Option<String>),
 }
 
 /// Delivers a prompt. `observe` looks at the machine anew each time it is called.
@@ -141,10 +148,19 @@ pub fn deliver_prompt(
     ledger: &mut ControlLedger,
     observe: &mut LookAtMachine<'_>,
 ) -> Result<DeliveryRecord, PromptError> {
-    let agent = wait_until_ready(home, request, observe)?;
+    let agent = match wait_until_ready(home, request, observe) {
+        Err(PromptError::Refused(DriveRefusal::SeveralHolders { pids })) => {
+            let detail = serde_json::json!({ "pids": pids });
+            ledger.keep_event(ControlEvent::HoldersConflict, &request.target, detail);
+            return Err(DriveRefusal::SeveralHolders { pids }.into());
+        }
+        other => other?,
+    };
     let (route, channel) = match &agent.way {
         PromptWay::Terminal(_) => (PromptRoute::Terminal, DeliveryChannel::Terminal),
         PromptWay::Queue(_) => (PromptRoute::Argument, DeliveryChannel::Queue),
+        // Its commands are commands there, too.
+        PromptWay::Lines(..) => (PromptRoute::Terminal, DeliveryChannel::File),
     };
     let text = check_prompt_text(
         &request.text,
@@ -160,6 +176,7 @@ pub fn deliver_prompt(
         new_in: agent.new_in,
         terminal: match &agent.way {
             PromptWay::Terminal(id) => Some(id.clone()),
+            PromptWay::Lines(_, terminal) => terminal.clone(),
             PromptWay::Queue(_) => None,
         },
     };
@@ -224,7 +241,7 @@ fn await_earlier(
         if !under_way || Instant::now() >= until {
             return Ok(record);
         }
-        wait_for_change(None, Duration::from_millis(100));
+        wait_for_change(None, PROOF_INTERVAL);
     }
 }
 
@@ -241,8 +258,13 @@ fn send_prompt(
         PromptWay::Queue(words) => {
             return send_to_queue(home, words, delivery, request, observe);
         }
+        PromptWay::Lines(input, _) => return send_line(home, input, delivery, request, observe),
     };
     let session = home.open_session(terminal)?;
+    if let Err(fault) = session.check_can_receive() {
+        delivery.record.state = DeliveryState::Refused;
+        return Err(fault.into());
+    }
     let terms = SubmitTerms {
         over_person: request.over_person,
         ready_timeout: None,
@@ -251,8 +273,11 @@ fn send_prompt(
     let submitted = delivery.submit(&session, terms, observe);
     let submitted = match submitted {
         Ok(submitted) => submitted,
-        Err(fault) => {
+        Err(mut fault) => {
             // The host may have pressed Enter before it went: nothing is sent again.
+            if fault.code == FaultCode::SessionNotRunning {
+                fault.code = FaultCode::HostUnreachable;
+            }
             delivery.sign(DeliverySign::Entered);
             delivery.sign(DeliverySign::ProofTimeout { still_shown: false });
             delivery.record.reason = Some(fault.message.clone());
@@ -298,6 +323,30 @@ fn send_to_queue(
         }
     };
     delivery.record.reason = Some(reason.to_owned());
+    Ok(())
+}
+
+/// Writes it into the file that the agent reads. No key is pressed: an open question is not touched by it.
+fn send_line(
+    home: &TerminalHome,
+    input: &Path,
+    delivery: &mut RunningDelivery,
+    request: &PromptRequest,
+    observe: &mut LookAtMachine<'_>,
+) -> Result<(), PromptError> {
+    let name = SessionName::new(&delivery.clue.agent, &delivery.record.session);
+    let mut goes_on = agent_watch(&home.machine, &name, observe);
+    sys::pause::pause_at("prompt.before-submit");
+    put_prompt(input, &delivery.text).map_err(|error| {
+        let why = format!("{} cannot be written: {error}", input.display());
+        HostFault::new(FaultCode::HostUnreachable, why)
+    })?;
+    sys::pause::pause_at("prompt.submitted");
+    delivery.sign(DeliverySign::Entered);
+    if !delivery.await_proof(request.accept_timeout, observe, &mut goes_on) {
+        delivery.sign(DeliverySign::ProofTimeout { still_shown: false });
+        delivery.record.reason = Some("the agent has not recorded it yet".to_owned());
+    }
     Ok(())
 }
 
@@ -384,7 +433,7 @@ fn wait_until_ready(
             return Err(PromptError::StillWorking(request.idle_timeout.as_secs()));
         }
         let watch = agent.source.as_deref().and_then(watch_transcript);
-        wait_for_change(watch.as_ref(), left.min(Duration::from_secs(1)));
+        wait_for_change(watch.as_ref(), left.min(LONGEST_WATCH_SPAN));
     }
 }
 
@@ -435,15 +484,12 @@ fn check_agent(
     let terminal = named_terminal.map(|terminal| &terminal.session.id);
     let terminal = terminal.or(linked.map(|linked| &linked.id));
     let activity = one.verdict.activity.unwrap_or(Activity::Unknown);
-    let way = match (terminal, control.queue) {
-        // While it works, its own queue keeps the order of turns as the agent has it.
-        (Some(_), Some(words)) if request.into_working && activity == Activity::Working => {
-            PromptWay::Queue(words)
-        }
-        (Some(terminal), _) => PromptWay::Terminal(terminal.clone()),
-        (None, Some(words)) => PromptWay::Queue(words),
-        (None, None) => return Err(refuse_unreachable(one)),
-    };
+    let reads_lines = control.permission_channel == PermissionChannel::FilePair;
+    let permits = permits_directory(home.machine.home());
+    let input = reads_lines.then(|| find_input_file(&permits, &live)).flatten();
+    let works = request.into_working && activity == Activity::Working;
+    let way = choose_way(input, terminal, control.queue.filter(|_| terminal.is_none() || works));
+    let way = way.ok_or_else(|| refuse_unreachable(one))?;
     if activity == Activity::Waiting {
         let asking = one.session.claims.iter().find_map(|claim| claim.waiting_for.clone());
         return Err(DriveRefusal::AgentWaits { question: asking });
@@ -460,10 +506,25 @@ fn check_agent(
     Ok((ready, activity))
 }
 
+/// How a prompt gets to a live conversation, if in any way. Its own queue keeps the order of turns as the agent has it.
+fn choose_way(
+    input: Option<PathBuf>,
+    terminal: Option<&String>,
+    queue: Option<&'static [&'static str]>,
+) -> Option<PromptWay> {
+    if let Some(input) = input {
+        return Some(PromptWay::Lines(input, terminal.cloned()));
+    }
+    queue.map(PromptWay::Queue).or_else(|| terminal.cloned().map(PromptWay::Terminal))
+}
+
 impl ReadyAgent {
     /// Whether it is proven to have been told nothing yet.
     fn is_fresh(&self, home: &TerminalHome) -> bool {
-        let PromptWay::Terminal(terminal) = &self.way else { return false };
+        let (PromptWay::Terminal(terminal) | PromptWay::Lines(_, Some(terminal))) = &self.way
+        else {
+            return false;
+        };
         let session = home.open_session(terminal);
         !self.prompted && session.is_ok_and(|session| is_fresh(&session, self.control))
     }

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use adapters::control::{TemplateValues, fill_template};
 use model::control::refusal::DriveRefusal;
@@ -11,10 +11,8 @@ use model::hosted::{FaultCode, HostFault};
 use super::launch_plan::find_program;
 use super::prompt::PromptError;
 use super::running::RunningDelivery;
+use crate::timeouts::{QUEUE_COMMAND_INTERVAL, QUEUE_COMMAND_TIMEOUT};
 use sys::dropped::NoteDropped;
-
-/// How long the agent's command may take.
-const QUEUE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Has the agent's own command put the text into the conversation's queue. The text is an argument of that
 /// command: other processes of the machine can read it while it runs.
@@ -44,7 +42,7 @@ pub(super) fn put_in_queue(
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|error| failed(format!("`{program}` could not be run: {error}")))?;
-    let until = Instant::now() + QUEUE_TIMEOUT;
+    let until = Instant::now() + QUEUE_COMMAND_TIMEOUT;
     let status = loop {
         match child.try_wait().map_err(|error| failed(error.to_string()))? {
             Some(status) => break status,
@@ -53,7 +51,7 @@ pub(super) fn put_in_queue(
                 child.wait().note_dropped("reaping it");
                 return Err(failed(format!("`{program}` did not end within 20 s")));
             }
-            None => std::thread::sleep(Duration::from_millis(20)),
+            None => std::thread::sleep(QUEUE_COMMAND_INTERVAL),
         }
     };
     if status.success() {

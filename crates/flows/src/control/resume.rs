@@ -4,7 +4,7 @@
 //! told anything. Two resumes of one conversation are kept apart by a lock, not by luck.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use model::control::holders::{
     ConversationHolder, HandOverCaller, HandOverWay, check_resumable, decide_hand_over,
@@ -28,9 +28,7 @@ use super::running::{wait_for_change, watch_transcript};
 use super::who::look_at_holders;
 use crate::observe::{Observation, Observed};
 use crate::stop::{SessionGlance, StopError, StopOptions, plan_stop};
-
-/// How long a holder has to end by itself when it is taken over.
-const HAND_OVER_GRACE: Duration = Duration::from_secs(10);
+use crate::timeouts::{HAND_OVER_GRACE, LONGEST_WATCH_SPAN};
 
 /// Which conversation goes on, and what may be done for that.
 #[derive(Clone, Debug)]
@@ -253,7 +251,7 @@ fn await_idle(
         if decided.0 != HandOverWay::Wait || left.is_zero() {
             return Ok(decided);
         }
-        wait_for_change(watch.as_ref(), left.min(Duration::from_secs(1)));
+        wait_for_change(watch.as_ref(), left.min(LONGEST_WATCH_SPAN));
     }
 }
 

@@ -28,12 +28,12 @@ use super::pasted::read_pasted;
 use crate::observe::Observation;
 use crate::terminal::HostedSession;
 use crate::terminal::submit::{settle_submission, submit_text};
+use crate::timeouts::{
+    LONGEST_WATCH_SPAN, LOOK_AGAIN_INTERVAL, SUBMISSION_INTERVAL, SUBMISSION_TIMEOUT,
+};
 
-/// How long the host may take for everything up to the last Enter, beside waiting for readiness.
-const SUBMISSION_TIMEOUT: Duration = Duration::from_secs(60);
-
-/// How often an agent is looked at anew when no directory can be watched, or its transcript is not there.
-const LOOK_AGAIN_INTERVAL: Duration = Duration::from_millis(250);
+/// How much earlier than its delivery a record may say that it was written: some agents write whole seconds.
+const STAMP_SLACK: Duration = Duration::from_secs(1);
 
 /// Looks at the machine anew each time it is called.
 pub type LookAtMachine<'a> = dyn FnMut() -> Result<Observation, String> + 'a;
@@ -50,7 +50,30 @@ pub(super) struct RunningDelivery {
     foreign: bool,
     /// Whether the record held no prompt before: the agent may begin another file with the first one.
     unbegun: bool,
+    /// Which file the transcript was when this began.
+    noted_file: Option<NotedFile>,
     machine: Machine,
+}
+
+/// A file by its place and length. One that took its place, or is shorter by now, begins anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct NotedFile {
+    device: u64,
+    inode: u64,
+    bytes: u64,
+}
+
+impl NotedFile {
+    fn look_at(path: &Path) -> Option<Self> {
+        use std::os::unix::fs::MetadataExt;
+        let about = std::fs::metadata(path).ok_or_note("the file of a transcript")?;
+        Some(Self { device: about.dev(), inode: about.ino(), bytes: about.len() })
+    }
+
+    fn was_replaced(self, path: &Path) -> bool {
+        let place = |file: Self| (file.device, file.inode);
+        Self::look_at(path).is_some_and(|now| place(now) != place(self) || now.bytes < self.bytes)
+    }
 }
 
 /// How the text is submitted through a terminal.
@@ -81,6 +104,7 @@ impl RunningDelivery {
         text: String,
         channel: DeliveryChannel,
     ) -> Result<Self, DeliveryFault> {
+        let noted_file = source.as_ref().and_then(|source| NotedFile::look_at(&source.path));
         let (noted_end, unbegun) = match &source {
             Some(source) => read_end(&clue.agent, source)?,
             None => (0, true),
@@ -112,7 +136,18 @@ impl RunningDelivery {
         let begun = Instant::now();
         let machine = machine.clone();
         let (binding, foreign) = (None, false);
-        Ok(Self { record, text, clue, source, binding, begun, foreign, unbegun, machine })
+        Ok(Self {
+            record,
+            text,
+            clue,
+            source,
+            binding,
+            begun,
+            foreign,
+            unbegun,
+            noted_file,
+            machine,
+        })
     }
 
     /// Pastes, presses Enter and waits for the proof, through a terminal's host.
@@ -138,7 +173,7 @@ impl RunningDelivery {
                     // Whether or not it is still under way: Enter is not pressed again.
                     told = settle_submission(session, &self.record.id).is_ok();
                 }
-                self.wait_for_change(Duration::from_millis(50));
+                self.wait_for_change(SUBMISSION_INTERVAL);
             }
             submission.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })?;
@@ -267,8 +302,13 @@ impl RunningDelivery {
         let Some(source) = &self.source else { return false };
         let mut found: Option<(PromptMatch, Option<Time>)> = None;
         let mut foreign = false;
+        // In a file that took the transcript's place, what is older than this delivery was copied there.
+        let was_replaced = self.record.noted_end > 0
+            && self.noted_file.is_some_and(|noted| noted.was_replaced(&source.path));
+        let since = was_replaced.then(|| self.record.begun_at.minus(STAMP_SLACK));
         let mut say = |entry: ConversationEntry| {
-            if entry.role == ConversationRole::User && entry.subagent.is_none() {
+            let was_copied = since.is_some_and(|since| entry.at.is_none_or(|at| at < since));
+            if entry.role == ConversationRole::User && entry.subagent.is_none() && !was_copied {
                 let matched = match_prompt(&self.text, &entry.text).or_else(|| {
                     let pasted = read_pasted(&self.clue.agent, source, &entry.text)?;
                     match_prompt(&self.text, &pasted).map(|_| PromptMatch::Indirect)
@@ -280,11 +320,12 @@ impl RunningDelivery {
             }
         };
         // A transcript that cannot be read just now is read again.
-        let noted_end = self.record.noted_end;
+        let noted_end = if was_replaced { 0 } else { self.record.noted_end };
         let read =
             crate::converse::read_conversation(&self.clue.agent, source, noted_end, &mut say);
         self.foreign = foreign;
         let (Ok(end), Some((matched, at))) = (read, found) else { return false };
+        self.record.noted_end = noted_end;
         self.record.state = self.record.state.after(DeliverySign::Recorded(Some(matched)));
         self.record.matched = Some(matched);
         self.record.accepted_ms = Some(whole_millis(self.begun.elapsed()));
@@ -327,7 +368,7 @@ impl RunningDelivery {
                 self.record.turn = Some(open_turn());
                 return TurnWait::TimedOut;
             }
-            self.wait_for_change(left.min(Duration::from_secs(1)));
+            self.wait_for_change(left.min(LONGEST_WATCH_SPAN));
         }
     }
 

@@ -54,7 +54,7 @@ pub fn list_kept(home: &Path) -> Result<Vec<KeptSession>, SweepError> {
         .map(|state| state.list_kept())
         .transpose()?
         .unwrap_or_default();
-    Ok(manifests.iter().filter_map(|text| serde_json::from_str(text).ok()).collect())
+    Ok(manifests.iter().filter_map(|text| serde_json::from_slice(text.as_bytes()).ok()).collect())
 }
 
 /// What a session came to so far, read from its transcript now.

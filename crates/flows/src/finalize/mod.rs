@@ -17,6 +17,7 @@ use sys::dropped::NoteDropped;
 use sys::machine::Machine;
 
 use crate::launches;
+use crate::timeouts::SESSION_LOCK_TIMEOUT;
 use crate::tracks::intake::{self, IntakeError};
 use crate::tracks::{open_now, session_name};
 use crate::vault::VaultError;
@@ -50,9 +51,6 @@ pub struct SweepRequest<'a> {
     /// How long condensing may take. What is left over is resumed by the next sweep.
     pub budget: Duration,
 }
-
-/// How long a session's lock is waited for.
-const SESSION_LOCK_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// What would be done with an open session.
 enum TrackFinding {

@@ -25,11 +25,9 @@ use sys::timer::WakeTimer;
 
 use crate::locks::sessions_in;
 use crate::observe::{Observation, Observed};
+use crate::timeouts::CARRIER_START_TIMEOUT;
 use crate::writer::FuseOrder;
 pub use crate::writer::{FuseSettlement, LimitedAgain};
-
-/// How long a carrier has to say that it began.
-const CARRIER_START_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What time it is, by both clocks.
 pub fn read_fuse_clock(machine: &Machine) -> FuseClock {

@@ -20,6 +20,7 @@ use sys::machine::Machine;
 use super::{GcCheck, GcPlan};
 use crate::observe::Observation;
 use crate::terminal::{TerminalHome, remove, sight};
+use crate::timeouts::TEMPORARY_MIN_AGE;
 use crate::tracks::intake;
 use crate::writer::GcRequest;
 use crate::{hook, launches};
@@ -27,9 +28,6 @@ use reaper::PlannedRemoval;
 
 /// Whose these things are.
 pub(super) const OSTLER_OWNER: &str = "ostler";
-
-/// How old a file must be that was being written when its writer died.
-const TEMPORARY_MIN_AGE: Duration = Duration::from_secs(3600);
 
 /// Hosted terminals that are over.
 pub(super) fn plan_terminals(

@@ -27,6 +27,9 @@ use sys::watch::WatchLimitError;
 use sys::watch_set::{ASK_INTERVAL, WatchNews, WatchSet};
 
 use crate::observe::{Observation, ObserveRequest, ObserveScope, Observed, observe_sessions};
+use crate::timeouts::{
+    LIVE_COALESCE_WINDOW, LONGEST_LIVE_REST, SIGN_OF_LIFE_DELAY, STALE_SLACK, UNTOLD_INTERVAL,
+};
 use places::{ChangeUrgency, WatchPlaces};
 
 mod feed;
@@ -34,21 +37,8 @@ mod places;
 
 pub use feed::LiveFeed;
 
-/// How long changes are gathered before they are looked at.
-const COALESCE_WINDOW: Duration = Duration::from_millis(30);
-
 /// A look may take at most one part in so many of the time while changes never stop.
 const REST_FACTOR: u32 = 4;
-
-/// How long that may put off a look.
-const MAX_REST: Duration = Duration::from_secs(2);
-
-/// How late a sign of life may be shown that changes nothing but an age: the output of a terminal.
-const SIGN_OF_LIFE_DELAY: Duration = Duration::from_secs(10);
-
-/// How often is looked at what the kernel does not tell of: owners without an identity, directories
-/// beyond the number that are watched.
-const UNTOLD_INTERVAL: Duration = Duration::from_secs(60);
 
 /// What to look at, and from where: as [`ObserveRequest`], but its own.
 #[derive(Clone, Debug)]
@@ -221,11 +211,11 @@ impl LiveSessions {
         if news.lost && self.descriptor().is_none() {
             self.look_within(ASK_INTERVAL);
         } else if news.process_ended || news.lost || news.clock_moved {
-            self.look_within(COALESCE_WINDOW);
+            self.look_within(LIVE_COALESCE_WINDOW);
         }
         for change in &news.changes {
             match self.places.judge_change(change) {
-                ChangeUrgency::Now => self.look_within(COALESCE_WINDOW),
+                ChangeUrgency::Now => self.look_within(LIVE_COALESCE_WINDOW),
                 ChangeUrgency::SignOfLife => self.look_within(SIGN_OF_LIFE_DELAY),
                 ChangeUrgency::Nothing => {}
             }
@@ -250,7 +240,7 @@ impl LiveSessions {
         let (at, observation) = (machine.now(), Arc::new(self.source.observe_on(&machine)));
         let before = self.seen.replace(Arc::clone(&observation));
         let spent = began.elapsed();
-        self.rested = Instant::now() + (spent * REST_FACTOR).min(MAX_REST);
+        self.rested = Instant::now() + (spent * REST_FACTOR).min(LONGEST_LIVE_REST);
         self.watch_what_was_seen(&observation);
         self.expect_staleness(&observation, at);
         let (changed, gone) = match &before {
@@ -275,7 +265,7 @@ impl LiveSessions {
         let added = self.watch_places();
         if added > 0 {
             // They may have changed after they were read and before they were watched.
-            self.look_within(COALESCE_WINDOW);
+            self.look_within(LIVE_COALESCE_WINDOW);
         }
         let Some(watches) = &mut self.watches else { return };
         let alive: Vec<&Identity> = living_processes(observation).collect();
@@ -318,7 +308,7 @@ impl LiveSessions {
             .filter_map(|one| Some(one.session.last_activity_at()?.plus(stale_after).since(at)))
             .min();
         if let Some(next) = next {
-            self.look_within(next + Duration::from_millis(1));
+            self.look_within(next + STALE_SLACK);
         }
     }
 }
@@ -404,7 +394,7 @@ mod tests {
             live.take_news(moved());
         }
         assert_eq!(live.due, Some(due), "ten jumps, one look");
-        assert!(live.time_left().unwrap() <= COALESCE_WINDOW);
+        assert!(live.time_left().unwrap() <= LIVE_COALESCE_WINDOW);
         live.look_now();
         assert_eq!(live.due, None, "and none after it");
     }

@@ -19,7 +19,6 @@ pub(super) enum ChangeUrgency {
     Now,
     /// A look some time: only the age of something is another.
     SignOfLife,
-    /// Nothing.
     Nothing,
 }
 

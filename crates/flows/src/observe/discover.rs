@@ -4,7 +4,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use adapters::{Adapter, ReadError, Survey, SurveyProblem, TranscriptSource};
 use model::liveness::Observer;
@@ -21,6 +21,7 @@ use sys::proc::MountView;
 
 use super::processes::{AgentProcesses, AgentRun};
 use super::{AgentReport, ObserveRequest, ObserveScope};
+use crate::timeouts::{RACY_WINDOW, SURVEY_READ_TIMEOUT};
 
 /// What one adapter saw.
 #[derive(Debug)]
@@ -41,13 +42,6 @@ pub(super) struct Discovered {
     /// The ids of transcripts that were listed and not wanted.
     pub(super) unread_ids: Vec<String>,
 }
-
-/// How long a listing reads transcripts that the index does not have, all agents together. What is
-/// left over is told in `incomplete`; what was read is in the index, so the next listing goes on.
-const SURVEY_READ_TIMEOUT: Duration = Duration::from_secs(60);
-
-/// A file that changed this recently may change again without its stamp changing.
-const RACY_WINDOW: Duration = Duration::from_secs(2);
 
 /// What was listed, before any transcript is read.
 #[derive(Debug)]

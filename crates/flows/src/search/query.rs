@@ -119,11 +119,6 @@ impl SearchQuery {
     pub(super) fn prefilter(&self) -> &RawPrefilter {
         &self.prefilter
     }
-
-    /// The same query without the shortcut over raw bytes: what it must agree with.
-    pub fn without_prefilter(self) -> Self {
-        Self { prefilter: RawPrefilter::LetsAllPass, ..self }
-    }
 }
 
 /// A test of raw bytes that no hit can fail, however its text was escaped.

@@ -6,7 +6,6 @@ mod record;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use model::wire::{FileChange, HookAgent, HookState, ServiceResult, SetupCompletion};
 use sys::lock::{AdvisoryLock, LockAttempt};
@@ -14,10 +13,8 @@ use sys::machine::Machine;
 
 use crate::hooks::{self, HookAction, HooksError, HooksRequest, RemoveSettings};
 use crate::service::{self, ServiceError, ServiceRequest};
+use crate::timeouts::SETUP_LOCK_TIMEOUT;
 use record::{RecordedFile, RecordedHooks, RecordedService, SetupRecord, record_path};
-
-/// How long another setup is waited for.
-const SETUP_LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The most that is read of a completion script.
 const MAX_SCRIPT_BYTES: u64 = 1 << 20;

@@ -1,6 +1,6 @@
 //! The keys of an agent: how it is asked to end its turn, and to quit, in its own terminal.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use adapters::AgentControl;
 use model::hosted::HostFault;
@@ -10,6 +10,7 @@ use sys::dropped::NoteDropped;
 use super::{INTERRUPT_TIMEOUT, SessionGlance};
 use crate::terminal::submit::await_ready;
 use crate::terminal::{HostedSession, TerminalHome, ask};
+use crate::timeouts::{COMPOSER_CHECK_TIMEOUT, TURN_POLL_INTERVAL};
 
 /// Presses keys in a terminal.
 pub(super) fn press_keys(
@@ -31,7 +32,7 @@ pub(super) fn clear_restored(
     if control.clear_keys.is_empty() {
         return;
     }
-    let ready = await_ready(hosted, Duration::from_secs(1));
+    let ready = await_ready(hosted, COMPOSER_CHECK_TIMEOUT);
     if ready.is_ok_and(|ready| ready.ready && ready.counts_enters && !ready.unsent) {
         press_keys(terminals, hosted, control.clear_keys).note_dropped("emptying a composer");
     }
@@ -42,7 +43,6 @@ pub(super) fn await_activity(
     look_again: &dyn Fn() -> Option<SessionGlance>,
     is_wanted: impl Fn(Activity) -> bool,
 ) -> bool {
-    const TURN_POLL_INTERVAL: Duration = Duration::from_millis(100);
     let until = Instant::now() + INTERRUPT_TIMEOUT;
     loop {
         if look_again().is_none_or(|seen| is_wanted(seen.activity)) {

@@ -12,6 +12,7 @@ use model::hosted::wire::{
 use model::hosted::{FaultCode, HostFault};
 
 use super::{HostedSession, TerminalHome};
+use crate::timeouts::DEFAULT_RUN_TIMEOUT;
 
 impl HostedSession {
     /// Its host: one that ostler made understands what ostler adds, another one is asked as agent-tty asks.
@@ -121,7 +122,7 @@ pub fn set_mark(session: &HostedSession, label: String) -> Result<SeqResult, Hos
 /// Gives the shell a command.
 pub fn run_command(session: &HostedSession, params: RunParams) -> Result<RunResult, HostFault> {
     session.check_can_receive()?;
-    let timeout = params.timeout_ms.map_or(Duration::from_secs(30), Duration::from_millis);
+    let timeout = params.timeout_ms.map_or(DEFAULT_RUN_TIMEOUT, Duration::from_millis);
     let timeout = timeout.saturating_add(2 * HOST_ANSWER_TIMEOUT);
     session.ask_naming(Some(timeout), |by| RunParams { by, ..params.clone() })
 }

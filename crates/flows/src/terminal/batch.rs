@@ -68,8 +68,8 @@ impl BatchStep {
 pub fn parse_batch(text: &str, personality: Personality) -> Result<Vec<BatchStep>, HostFault> {
     let wrong =
         |reason: String| HostFault::invalid_input(format!("The steps are not valid: {reason}"));
-    let steps: Vec<Value> =
-        serde_json::from_str(text).map_err(|error| wrong(format!("not a JSON array ({error})")))?;
+    let steps: Vec<Value> = serde_json::from_slice(text.as_bytes())
+        .map_err(|error| wrong(format!("not a JSON array ({error})")))?;
     if steps.is_empty() {
         return Err(wrong("there must be at least one".to_owned()));
     }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 use host::screen::Personality;
 use host::server::{HeadlessSpec, HostReady, StartRequest};
@@ -12,9 +11,7 @@ use model::hosted::wire::CreateResult;
 use model::hosted::{FaultCode, HostFault};
 
 use super::TerminalHome;
-
-/// How long a new host may take.
-const HOST_START_TIMEOUT: Duration = Duration::from_secs(10);
+use crate::timeouts::HOST_START_TIMEOUT;
 
 /// What is wanted.
 #[derive(Clone, Debug)]
@@ -239,7 +236,8 @@ fn foreign_session_variables() -> Vec<String> {
         adapters::ALL_ADAPTERS.iter().flat_map(|adapter| adapter.agent_profile().session_variables);
     // A question of what is started here is nothing that the agent around it was asked.
     let marker = model::control::permits::PermitMarker::VARIABLE;
-    variables.map(|name| (*name).to_owned()).chain([marker.to_owned()]).collect()
+    let password = crate::permit_server::PASSWORD_VARIABLE;
+    variables.map(|name| (*name).to_owned()).chain([marker, password].map(str::to_owned)).collect()
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Ends a session on request: by its host, or without one that is gone or, with `force`, hangs.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use sys::dropped::NoteDropped;
 
 use host::client::ask_host;
@@ -12,9 +12,9 @@ use sys::machine::Machine;
 use sys::proc::Signal;
 
 use super::{HostedSession, cannot_write};
-
-/// How long a host may take: longer than all its steps together.
-const DESTROY_TIMEOUT: Duration = Duration::from_secs(10);
+use crate::timeouts::{
+    FOREIGN_END_INTERVAL, HOST_DESTROY_TIMEOUT, HOST_END_INTERVAL, TREE_KILL_TIMEOUT,
+};
 
 /// Ends the session: its program is hung up, terminated, killed, each a moment after the other; with
 /// `force` killed at once.
@@ -32,7 +32,7 @@ pub fn destroy_terminal(session: HostedSession, force: bool) -> Result<DestroyRe
         return done(&session.id);
     }
     let params = DestroyParams { force, wait: true };
-    let answer = ask_host(session.host(), &params, Some(DESTROY_TIMEOUT));
+    let answer = ask_host(session.host(), &params, Some(HOST_DESTROY_TIMEOUT));
     let fault = match answer {
         Ok(_) if session.holder.is_none() => return await_foreign_end(&session),
         Ok(answer) => return Ok(answer),
@@ -57,12 +57,12 @@ pub fn destroy_terminal(session: HostedSession, force: bool) -> Result<DestroyRe
 
 /// A host of agent-tty's answers before its program has ended, and does not insist.
 fn await_foreign_end(session: &HostedSession) -> Result<DestroyResult, HostFault> {
-    let until = Instant::now() + DESTROY_TIMEOUT;
+    let until = Instant::now() + HOST_DESTROY_TIMEOUT;
     while Instant::now() < until {
         if session.reread_manifest().is_some_and(|now| now.status().is_terminal()) {
             return Ok(DestroyResult { session_id: session.id.clone(), destroyed: true });
         }
-        std::thread::sleep(Duration::from_millis(20));
+        std::thread::sleep(FOREIGN_END_INTERVAL);
     }
     let message = format!(
         "the program of session `{}` does not end; its host, which agent-tty made, only hangs up: \
@@ -108,13 +108,13 @@ fn kill_host(session: &HostedSession) -> Result<(), HostFault> {
             .note_dropped("killing a process");
     }
     let missed = tree.signal(Signal::Kill, observer, |_| true);
-    let until = Instant::now() + Duration::from_secs(5);
+    let until = Instant::now() + TREE_KILL_TIMEOUT;
     while processes.iter().any(|process| session.machine.probe_process(process).is_alive()) {
         if Instant::now() > until {
             let message = format!("the processes of session `{}` do not end", session.id);
             return Err(HostFault::new(FaultCode::HostTimeout, message));
         }
-        std::thread::sleep(Duration::from_millis(5));
+        std::thread::sleep(HOST_END_INTERVAL);
     }
     if missed.is_empty() {
         return Ok(());

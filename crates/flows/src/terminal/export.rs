@@ -19,7 +19,7 @@ use model::hosted::{FaultCode, HostFault, LogFact, LogPayload};
 use model::time::whole_millis;
 use sha2::{Digest, Sha256};
 
-pub use video::VideoContainer;
+pub use video::{VideoContainer, has_video_encoder};
 
 use super::artifacts::{self, ArtifactKind, ArtifactListing};
 use super::{AGENT_TTY_CONTRACT, HostedSession, TerminalHome};

@@ -6,7 +6,6 @@
 use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 use sys::dropped::NoteDropped;
 
 use host::files::{Durability, Holder, SessionDir};
@@ -47,6 +46,8 @@ pub mod headless {
     pub use host::server::{HeadlessInput, HeadlessSpec, StartRequest};
 }
 pub use host::{artifacts, screen};
+
+use crate::timeouts::ARTIFACTS_LOCK_TIMEOUT;
 
 /// Why a terminal could not be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -247,7 +248,6 @@ fn untrusted(error: &PrivateError) -> HostFault {
 impl HostedSession {
     /// Where what is made of it is kept.
     pub fn artifact_dir(&self, personality: Personality) -> artifacts::ArtifactDir<'_> {
-        const ARTIFACTS_LOCK_TIMEOUT: Duration = Duration::from_secs(5);
         let (session, id) = (&*self.directory, &*self.id);
         artifacts::ArtifactDir { session, id, personality, patience: ARTIFACTS_LOCK_TIMEOUT }
     }

@@ -1,7 +1,5 @@
 //! A picture of a session's screen, from its host or from its files.
 
-use std::time::Duration;
-
 use host::client::ask_host;
 use host::picture;
 pub use host::picture::find_profile;
@@ -10,9 +8,7 @@ use model::hosted::wire::{ScreenshotParams, ScreenshotResult};
 use model::hosted::{FaultCode, HostFault};
 
 use super::{HostedSession, TerminalHome, look};
-
-/// How long a browser may take to draw.
-const FOREIGN_DRAWING_TIMEOUT: Duration = Duration::from_secs(30);
+use crate::timeouts::FOREIGN_DRAWING_TIMEOUT;
 
 /// Draws the screen and keeps the picture. The host is spared the drawing: it gives its screen.
 pub fn take_screenshot(

@@ -1,20 +1,18 @@
 //! Whether a hosted session may be removed: the one place that says so, and the one way it goes.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use model::plan::{Refusal, RemovableKind};
 use model::session::SessionName;
 
 use super::{HostedSession, TerminalHome, sight};
+use crate::timeouts::{HOST_END_INTERVAL, HOST_LEAVE_TIMEOUT};
 use crate::writer::RemovedTerminal;
 use reaper::{CollectError, PlannedRemoval, Reaper, recheck_planned};
 use store::writer::StoreWriter;
 
 pub use sys::trash::size_of;
-
-/// How long a host may take to leave.
-const HOST_LEAVE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Whether a session is over and its host proven gone. Writes nothing.
 pub fn check_removable(session: &HostedSession) -> Result<(), Refusal> {
@@ -31,7 +29,7 @@ pub fn check_removable(session: &HostedSession) -> Result<(), Refusal> {
         if Instant::now() > until {
             return Err(Refusal::Alive { who: "its host".to_owned() });
         }
-        std::thread::sleep(Duration::from_millis(5));
+        std::thread::sleep(HOST_END_INTERVAL);
     }
     Ok(())
 }

@@ -15,18 +15,13 @@ use sys::socket::{SocketConnectError, UnixSocketError};
 
 use super::place::{HomeId, fallback_directory, socket_name};
 use super::{DAEMON_PROTOCOL, DaemonAnswer, DaemonOrder};
+use crate::timeouts::{BADGE_TIMEOUT, DAEMON_CONNECT_TIMEOUT};
 
 /// The longest answer that is read.
 const MAX_ANSWER_BYTES: u64 = 64 << 20;
 
 /// The longest head of an answer.
 const MOST_HEAD: usize = 16 << 10;
-
-/// How long a place in the queue of connections is waited for.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// How long a badge is waited for: looking oneself takes no longer.
-const BADGE_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// How long the daemon may take.
 #[derive(Clone, Copy, Debug)]
@@ -299,11 +294,11 @@ fn connect_at(
 ) -> Result<Option<UnixStream>, DaemonCallError> {
     let path = place.join(name);
     let io = |source| DaemonCallError::Socket(UnixSocketError::Io { path: path.clone(), source });
-    let stream = match sys::socket::connect_in(dir, name.as_ref(), CONNECT_TIMEOUT) {
+    let stream = match sys::socket::connect_in(dir, name.as_ref(), DAEMON_CONNECT_TIMEOUT) {
         Ok(stream) => stream,
         Err(SocketConnectError::Silent | SocketConnectError::NotASocket) => return Ok(None),
         Err(SocketConnectError::TimedOut) => {
-            return Err(DaemonCallError::NotTaken { pid: None, waited: CONNECT_TIMEOUT });
+            return Err(DaemonCallError::NotTaken { pid: None, waited: DAEMON_CONNECT_TIMEOUT });
         }
         Err(SocketConnectError::Refused(source)) => return Err(io(source)),
     };

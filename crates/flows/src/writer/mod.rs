@@ -53,7 +53,7 @@ impl DaemonOrder {
     pub fn read_whole(text: &[u8]) -> Option<Self> {
         let order: Self = serde_json::from_slice(text).ok()?;
         let (said, understood) =
-            (serde_json::from_slice(text).ok()?, serde_json::to_value(&order).ok()?);
+            (serde_json::from_slice(text).ok()?, model::json_text::to_json_value(&order).ok()?);
         holds_every_field(&understood, &said).then_some(order)
     }
 }

@@ -9,7 +9,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use sys::dropped::NoteDropped;
 
 use base64::Engine;
@@ -20,9 +20,7 @@ use screen::Personality;
 
 use super::chain::HashChain;
 use super::escape::escape_json;
-
-/// After a failure, how long to wait before trying again.
-const LOG_RETRY_DELAY: Duration = Duration::from_secs(1);
+use crate::timeouts::LOG_RETRY_DELAY;
 
 /// The log, as its host writes it.
 #[derive(Debug)]

@@ -17,6 +17,7 @@ use serde_json::Value;
 
 use super::viewer::Viewer;
 use super::wait::Waiter;
+use crate::timeouts::{ACCEPT_BACKOFF, ASKING_TIMEOUT, ASKING_TIMEOUT_WHEN_FULL};
 
 /// The longest request. Text to type may be ten million bytes, and escaping makes it longer.
 const MAX_REQUEST_BYTES: usize = 64 << 20;
@@ -32,15 +33,6 @@ const MOST_CONNECTIONS: usize = 256;
 
 /// How many of them may wait or watch: the rest is for those who ask.
 const MOST_HELD: usize = 224;
-
-/// How long a connection may take to ask, and to take its answer.
-const ASKING_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// The same, when all places are taken and others wait.
-const ASKING_TIMEOUT_WHEN_FULL: Duration = Duration::from_millis(250);
-
-/// How long to wait before accepting again when the system refused (no descriptor is left).
-const ACCEPT_BACKOFF: Duration = Duration::from_millis(200);
 
 /// What a connection is for, now.
 #[derive(Debug)]

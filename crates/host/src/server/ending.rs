@@ -12,19 +12,11 @@ use sys::tree::ProcessTree;
 
 use super::host::Host;
 use crate::files::Durability;
-
-/// How long each request to end is given before the next, stronger one.
-const END_STEP_TIMEOUT: Duration = Duration::from_millis(1500);
+use crate::timeouts::{END_STEP_TIMEOUT, TREE_END_TIMEOUT, TREE_LOOK_INTERVAL};
 
 /// How much is still read of a program that has ended; others may have its terminal open and write
 /// on and on.
 const LAST_WORDS: usize = 64;
-
-/// How long what the program left behind is waited for after it was killed.
-const TREE_END_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// How long to wait before looking for more of it.
-const TREE_LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// What this program is told to be when it lives on for others than the terminal it was started in: the
 /// host of another terminal, the daemon, the keeper of lent credentials.

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use sys::dropped::NoteDropped;
 
 use model::hosted::{LogFact, SessionManifest};
@@ -24,15 +24,13 @@ use super::start::StartRequest;
 use super::submit::Submissions;
 use crate::files::{self, SessionDir};
 use crate::log;
+use crate::timeouts::HELD_FRAME_TIMEOUT;
 
 /// How much output is one event at most.
 const MAX_OUTPUT_EVENT_BYTES: usize = 64 << 10;
 
 /// A keyframe is written after so many bytes of log.
 const KEYFRAME_EVERY: u64 = 32 << 20;
-
-/// How long a program may hold a frame back before it is shown unfinished.
-const HELD_FRAME_TIMEOUT: Duration = Duration::from_millis(150);
 
 /// How much input may wait for a program that does not read.
 pub(super) const MAX_INPUT_BYTES: usize = 32 << 20;

@@ -10,10 +10,12 @@
 use std::io::{self, PipeReader, PipeWriter, Read as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sys::pty::{PtyMaster, PtyRead};
+
+use crate::timeouts::FLOOD_GATHER_TIMEOUT;
 
 /// How much may wait to be dealt with.
 const MAX_WAITING_BYTES: usize = 512 << 10;
@@ -23,9 +25,6 @@ const READ_SIZE: usize = 64 << 10;
 
 /// A read of so much fills the kernel's buffer: a flood.
 const FLOOD_READ_SIZE: usize = 4 << 10;
-
-/// How long the host may be kept waiting for more of a flood.
-const FLOOD_GATHER_TIMEOUT: Duration = Duration::from_millis(2);
 
 #[derive(Debug, Default)]
 struct Waiting {

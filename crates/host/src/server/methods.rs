@@ -24,9 +24,7 @@ use super::runs::{RunEnd, RunName, ShellKind};
 use super::wait::{RenderWait, Waiter, check_nested_quantifiers};
 use crate::artifacts::ArtifactDir;
 use crate::picture;
-
-/// How long a waited command may take by default.
-const DEFAULT_RUN_TIMEOUT: Duration = Duration::from_millis(30_000);
+use crate::timeouts::{ARTIFACTS_LOCK_TIMEOUT, DEFAULT_RUN_TIMEOUT};
 
 /// What comes of a request.
 enum MethodOutcome {
@@ -211,7 +209,7 @@ impl Host {
             id: &self.manifest.session_id,
             personality: self.personality,
             // Other clients of this host have to wait as long.
-            patience: Duration::from_millis(200),
+            patience: ARTIFACTS_LOCK_TIMEOUT,
         }
     }
 

@@ -11,15 +11,7 @@ use model::hosted::wire::{ReadyParams, ReadyResult};
 use super::host::Host;
 use super::methods::internal_fault;
 use super::wait::Waiter;
-
-/// How long the screen must stay as it is.
-const STILL_SPAN: Duration = Duration::from_millis(120);
-
-/// How long a program whose modes are right may go on drawing.
-const DRAWING_SPAN: Duration = Duration::from_millis(1500);
-
-/// When to look again at the terminal's modes: the kernel sends no event when they change.
-const MODES_CHECK_INTERVAL: Duration = Duration::from_millis(50);
+use crate::timeouts::{DRAWING_SPAN, MODES_CHECK_INTERVAL, STILL_SPAN};
 
 /// A client that waits until the program takes a text.
 #[derive(Debug)]

@@ -7,19 +7,14 @@
 //! never longer. Without a run nothing is held and nothing is copied.
 
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::plain::{self, PlainStep};
+use crate::timeouts::{PROMPT_TIMEOUT, SENTINEL_HOLD_TIMEOUT};
 
 mod sentinel;
 
 use sentinel::{Found, match_echo, match_sentinel, skip_noise};
-
-/// How long something that may be the beginning of a sentinel is held back.
-const SENTINEL_HOLD_TIMEOUT: Duration = Duration::from_millis(250);
-
-/// How long to wait for the rest of a prompt.
-const PROMPT_TIMEOUT: Duration = Duration::from_millis(15);
 
 /// How a sentinel begins.
 const SENTINEL_OPENING: &[u8] = b"\x1b_os:";

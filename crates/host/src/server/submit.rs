@@ -20,28 +20,10 @@ use super::host::{Host, MAX_INPUT_BYTES};
 use super::methods::internal_fault;
 use super::typing::TypingWatch;
 use super::wait::Waiter;
-
-/// How long a program may take to be ready by default.
-const READY_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// When to look again at the terminal's modes: the kernel sends no event when they change. Only while
-/// the program has asked for brackets and has not left canonical mode.
-const MODES_CHECK_INTERVAL: Duration = Duration::from_millis(50);
-
-/// A person who typed within this time is typing.
-const PERSON_TYPES_SPAN: Duration = Duration::from_secs(2);
-
-/// How long a pasted text may take to be seen. Viewers' keys are held back for as long, and no longer.
-const COMPOSE_TIMEOUT: Duration = Duration::from_secs(4);
-
-/// How long the screen must stay as it is before it counts.
-const SETTLED_SPAN: Duration = Duration::from_millis(120);
-
-/// The same, for the composer alone, on a screen where something else moves all the time.
-const SETTLED_SPOT_SPAN: Duration = Duration::from_millis(600);
-
-/// How long Enter is given before it is pressed again.
-const ENTER_INTERVAL: Duration = Duration::from_millis(1200);
+use crate::timeouts::{
+    COMPOSE_TIMEOUT, ENTER_INTERVAL, MODES_CHECK_INTERVAL, PERSON_TYPES_SPAN,
+    PROGRAM_READY_TIMEOUT, SETTLED_SPAN, SETTLED_SPOT_SPAN,
+};
 
 /// How often Enter is pressed.
 const MOST_ENTERS: u32 = 4;
@@ -278,9 +260,11 @@ impl Host {
                 // No client would be told, and nothing was written.
                 return Some(SubmissionState::NotReady);
             }
-            let timeout =
-                submission.params.ready_timeout_ms.map_or(READY_TIMEOUT, Duration::from_millis);
-            let until = now.checked_add(timeout).unwrap_or(now + READY_TIMEOUT);
+            let timeout = submission
+                .params
+                .ready_timeout_ms
+                .map_or(PROGRAM_READY_TIMEOUT, Duration::from_millis);
+            let until = now.checked_add(timeout).unwrap_or(now + PROGRAM_READY_TIMEOUT);
             submission.step = SubmitStep::AwaitingReady { until, look_again: None };
         }
         if let SubmitStep::AwaitingReady { until, look_again } = &mut submission.step {

@@ -1,17 +1,12 @@
 //! One iteration of the host's event loop: `poll`, then everything that is ready.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::connection::ConnectionRole;
 use super::host::{Host, PtyLine};
-
-/// How long to wait before looking whether a process opened a closed terminal again.
-const REOPEN_CHECK_INTERVAL: Duration = Duration::from_secs(1);
-
-/// How long the last answers may take to be read.
-const FAREWELL_TIMEOUT: Duration = Duration::from_secs(1);
+use crate::timeouts::{FAREWELL_TIMEOUT, REOPEN_CHECK_INTERVAL, RESTLESS_SPAN};
 
 #[derive(Debug, Default)]
 struct PollEvents {
@@ -210,7 +205,7 @@ impl Host {
 
     /// Whether nothing is known to be there to be done.
     fn would_sleep(&self) -> bool {
-        self.last_activity.elapsed() > Duration::from_millis(100)
+        self.last_activity.elapsed() > RESTLESS_SPAN
     }
 
     fn serve_connections(&mut self, happened: &PollEvents) {

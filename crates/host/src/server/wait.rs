@@ -14,9 +14,7 @@ use serde_json::Value;
 use super::host::Host;
 use super::methods::internal_fault;
 use super::ready::ReadyWait;
-
-/// How long a wait lasts by default.
-const DEFAULT_WAIT_TIMEOUT: Duration = Duration::from_millis(600_000);
+use crate::timeouts::DEFAULT_WAIT_TIMEOUT;
 
 /// How much of the screen a pattern is held against.
 const MAX_PATTERN_TEXT_BYTES: usize = 50_000;

@@ -112,11 +112,6 @@ impl DeliveryState {
         matches!(self, Self::Submitted | Self::Queued | Self::Unproven | Self::Stuck)
     }
 
-    /// Whether text may be left in the terminal's composer.
-    pub const fn may_be_in_composer(self) -> bool {
-        matches!(self, Self::Composed | Self::Stuck)
-    }
-
     /// The word of the JSON contract.
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -42,6 +42,23 @@ pub struct PermitRequest {
     /// The agent's process, if it could be found for certain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<Identity>,
+    /// How the answer gets there, of a request that no hook of ostler's waits with. Never read from a file.
+    #[serde(skip)]
+    pub route: Option<PermitRoute>,
+}
+
+/// How an answer reaches an agent that holds its requests itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PermitRoute {
+    /// By its own loopback server.
+    Server { port: u16 },
+    /// By a line in a file that it reads; what becomes of it stands in the other.
+    Lines { input: String, events: String },
+}
+
+impl PermitRequest {
+    /// The end of a request that stands until somebody answers it, here or on the agent's screen.
+    pub const NO_END: Time = Time::from_millis(253_402_300_799_000);
 }
 
 /// What is answered.
@@ -115,7 +132,8 @@ pub struct PermitView {
     pub cwd: Option<String>,
     /// When it was asked.
     pub asked_at: Time,
-    /// Until when an answer is waited for; then the agent's own question is there.
+    /// Until when an answer is waited for; then the agent's own question is there. The end of the year 9999 if it stands
+    /// until it is answered.
     pub until: Time,
 }
 

@@ -29,8 +29,6 @@ const RENDERERS: [&str; 2] = ["ghostty-web", "libghostty-vt"];
 pub const LONGEST_TEXT: usize = 1000;
 /// The longest pattern.
 pub const LONGEST_PATTERN: usize = 200;
-/// The longest name of a render profile.
-pub const LONGEST_PROFILE: usize = 100;
 
 /// Whose protocol a request speaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -221,12 +219,12 @@ fn parse_query<Q: HostQuery>(params: &str, dialect: HostDialect) -> Result<Q, St
     if dialect == HostDialect::AgentTty {
         let Some(known) = Q::AGENT_TTY else { return Err(unsupported(Q::METHOD)) };
         let given: BTreeMap<Cow<'_, str>, IgnoredAny> =
-            serde_json::from_str(params).map_err(|error| error.to_string())?;
+            serde_json::from_slice(params.as_bytes()).map_err(|error| error.to_string())?;
         if let Some(unknown) = given.keys().find(|key| !known.contains(&&***key)) {
             return Err(format!("unrecognized key in params: `{unknown}`"));
         }
     }
-    let query: Q = serde_json::from_str(params).map_err(|error| error.to_string())?;
+    let query: Q = serde_json::from_slice(params.as_bytes()).map_err(|error| error.to_string())?;
     query.check()?;
     Ok(query)
 }

@@ -49,7 +49,6 @@ pub enum NoticeChange {
     Needed(NoticeKind),
     /// No person is needed any more.
     Settled,
-    /// Nothing.
     None,
 }
 

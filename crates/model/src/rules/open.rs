@@ -130,7 +130,7 @@ fn find_contender(
     // Its first record tells it from a session that this run began: an agent may round times down.
     let in_slack = |run: &usize| {
         runs[*run].began_at.is_some_and(|began| {
-            candidate.written_at < Some(began)
+            candidate.written_at.is_some_and(|at| latest_of_stamp(at) < began)
                 && candidate.started_at.is_some_and(|at| at < began.minus(START_SLACK))
         })
     };
@@ -148,6 +148,14 @@ fn find_contender(
     }
     let sign = if was_left { Sign::WrittenInSlack } else { Sign::StartedEmpty };
     (lives_on && !writers.is_empty()).then_some(Contender { session, sign, runs: writers })
+}
+
+/// The latest moment that a record's time can stand for: some agents stamp whole seconds.
+fn latest_of_stamp(at: Time) -> Time {
+    match at.as_millis() % 1000 {
+        0 => at.plus(Duration::from_millis(999)),
+        _ => at,
+    }
 }
 
 /// Runs that contend for the same sessions, each with those sessions.

@@ -14,7 +14,7 @@ use crate::time::Time;
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum FleetLevel {
-    /// Nothing.
+    /// No access at all.
     None,
     #[default]
     Read,
@@ -389,18 +389,16 @@ pub enum FleetChange {
     Member(MemberView),
     /// A member that was evicted.
     MemberGone {
-        /// Which.
+        /// The member that is gone.
         member: MemberName,
     },
     /// A session: how it is now.
     Session(FleetSession),
     /// A session that its member does not tell of any more.
     SessionGone {
-        /// Whose.
+        /// The member that told of it.
         member: MemberName,
-        /// Its agent.
         agent: String,
-        /// Its id.
         id: String,
     },
     /// The hub: it was lost.

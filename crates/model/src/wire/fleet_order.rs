@@ -302,7 +302,7 @@ pub enum OrderReply {
 /// A part of what a terminal shows; sealed by the member.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TerminalChunk {
-    /// The version.
+    /// The version of this form.
     pub v: u32,
     /// The attachment's id.
     pub stream: String,

@@ -39,7 +39,11 @@ pub(crate) struct Receiver {
 
 impl Receiver {
     pub(crate) fn start(answers: &[&str]) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Self::listen(0, answers)
+    }
+
+    fn listen(port: u16, answers: &[&str]) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", port)).unwrap();
         let url = format!("http://{}/hook", listener.local_addr().unwrap());
         let received = Arc::new(Mutex::new(Vec::new()));
         let answers = answers.iter().map(|one| (*one).to_owned()).collect();
@@ -92,6 +96,13 @@ fn serve(stream: TcpStream, received: &Mutex<Vec<Received>>, answers: &Mutex<Vec
             let mut answers = answers.lock().unwrap();
             if answers.len() > 1 { answers.remove(0) } else { answers[0].clone() }
         };
+        if answer == "drip" {
+            // Never a whole line of an answer, and never silence.
+            while (&stream).write_all(b"H").is_ok() {
+                std::thread::sleep(Duration::from_millis(300));
+            }
+            return;
+        }
         if answer == "hang" {
             std::thread::sleep(Duration::from_secs(3600));
         }
@@ -241,6 +252,43 @@ fn row_82_what_is_refused_five_times_is_set_aside_and_sent_on_request() {
     assert_eq!(last.json()["data"]["session"], "one");
 }
 
+/// What cannot be reached, is no TLS, or answers a byte at a time is tried again, and comes in order once it can.
+#[test]
+fn row_82_a_receiver_that_is_down_broken_or_slow_is_tried_again_in_order() {
+    let home = TempHome::new();
+    let _daemon = TestDaemon::start(&home);
+    let port = super::kit::free_port();
+    let slow = Receiver::start(&["drip", "200 OK"]);
+    let plain = Receiver::start(&["200 OK"]);
+    let urls = [
+        format!("http://127.0.0.1:{port}/hook"),
+        slow.url.clone(),
+        plain.url.replace("http://", "https://"),
+    ];
+    let ids: Vec<String> = urls.iter().map(|url| id_of(&add_webhook(&home, url, ""))).collect();
+    report_hook(&home, "one", "SessionStart", "");
+    report_hook(&home, "two", "SessionStart", "");
+    let failed = |id: &str, what: &str| {
+        let find = || webhooks(&home).into_iter().find(|one| one["id"] == *id).unwrap();
+        let one = wait_until(what, || Some(find()).filter(|one| one["tries"] == 1));
+        let reason = one["lastError"].as_str().unwrap().to_owned();
+        assert!(reason.contains(what), "{one}");
+        assert!(one["nextTryAt"].is_string() && one["setAside"].is_null(), "{one}");
+    };
+    failed(&ids[0], "cannot be reached");
+    failed(&ids[2], "TLS");
+    failed(&ids[1], "did not answer within 10 s");
+    assert_eq!(plain.received().len(), 0, "nothing is sent in the clear instead");
+    let up = Receiver::listen(port, &["200 OK"]);
+    for (id, receiver, count) in [(&ids[0], &up, 2), (&ids[1], &slow, 3)] {
+        run(&home, &format!("webhook retry {id}")).exits(0);
+        let received = receiver.wait_for(count);
+        let sessions: Vec<Value> =
+            received.iter().map(|one| one.json()["data"]["session"].clone()).collect();
+        assert_eq!(sessions[count - 2..], ["one", "two"], "in order");
+    }
+}
+
 #[test]
 fn row_83_killed_between_answer_and_cursor_sends_the_same_id_again() {
     let home = TempHome::new();
@@ -283,10 +331,24 @@ fn row_84_two_secrets_sign_side_by_side() {
     assert!(secrets.iter().all(|secret| accepted_elsewhere(secret, &message)));
 }
 
+/// The memory of its own that the daemon's sender has, in kilobytes.
+fn sender_memory(daemon: &TestDaemon) -> u64 {
+    let own = std::fs::read_dir(format!("/proc/{}/task", daemon.0.id())).unwrap();
+    let below: String = own
+        .map(|one| std::fs::read_to_string(one.unwrap().path().join("children")).unwrap())
+        .collect();
+    let all = below.split_whitespace().filter_map(|pid| {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
+        line.trim().trim_end_matches(" kB").parse::<u64>().ok()
+    });
+    all.max().expect("the sender runs")
+}
+
 #[test]
 fn row_85_a_receiver_that_hangs_delays_nobody_else() {
     let home = TempHome::new();
-    let _daemon = TestDaemon::start(&home);
+    let daemon = TestDaemon::start(&home);
     let hanging = Receiver::start(&["hang"]);
     let (one, other) = (Receiver::start(&["200 OK"]), Receiver::start(&["200 OK"]));
     for receiver in [&hanging, &one, &other] {
@@ -305,12 +367,16 @@ fn row_85_a_receiver_that_hangs_delays_nobody_else() {
     let file = spool.map(|one| one.unwrap().path()).find(|path| path.is_file()).unwrap();
     let mut file = std::fs::OpenOptions::new().append(true).open(file).unwrap();
     file.write_all(lines.as_bytes()).unwrap();
+    one.wait_for(100);
+    let before = sender_memory(&daemon);
     for receiver in [&one, &other] {
         let received = receiver.wait_for(1001);
         let cursors: Vec<i64> = received.iter().map(|one| cursor_of(one.id())).collect();
         assert!(cursors.is_sorted(), "in order");
     }
     assert_eq!(hanging.received().len(), 1);
+    let after = sender_memory(&daemon);
+    assert!(after < before + 4096, "from {before} kB to {after} kB");
 }
 
 #[test]

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::websocket::{WebSocket, WebSocketError};
 use crate::config::{GatewayAuth, GatewayConfig};
+use crate::timeouts::PORT_CONNECT_TIMEOUT;
 
 /// The protocols that are spoken: 3 up to 2026.5, 4 since.
 const PROTOCOLS: (u32, u32) = (3, 4);
@@ -32,11 +33,7 @@ pub enum GatewayCallError {
     },
     /// It is said to be elsewhere, and cannot be asked from here. Nothing was sent.
     #[error("OpenClaw's gateway is at {place}: {why}")]
-    Elsewhere {
-        place: String,
-        /// Why not.
-        why: String,
-    },
+    Elsewhere { place: String, why: String },
     /// There is a listener, but the question was not reached. Nothing was asked.
     #[error("OpenClaw's gateway on {place} could not be asked: {why}")]
     NotAsked { place: String, why: String },
@@ -106,7 +103,7 @@ fn gateway_address(gateway: &GatewayConfig) -> Result<SocketAddr, GatewayCallErr
     };
     let Some(url) = &gateway.remote else {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, gateway.port));
-        if gateway.tls && TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_ok() {
+        if gateway.tls && TcpStream::connect_timeout(&address, PORT_CONNECT_TIMEOUT).is_ok() {
             return Err(elsewhere(&address.to_string(), "it speaks TLS, which ostler does not"));
         }
         return Ok(address);
@@ -229,7 +226,7 @@ fn answer_to(socket: &mut WebSocket, id: &str) -> Result<Value, WebSocketError> 
 }
 
 fn json_of(text: &str) -> Result<Value, WebSocketError> {
-    serde_json::from_str(text)
+    serde_json::from_slice(text.as_bytes())
         .map_err(|_| WebSocketError::Garbled("a message is not JSON".to_owned()))
 }
 

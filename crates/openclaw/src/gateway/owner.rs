@@ -7,7 +7,6 @@
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use model::identity::Identity;
 use model::liveness::{Liveness, Observer};
@@ -18,9 +17,7 @@ use sys::machine::Machine;
 
 use super::processes::owners_by_processes;
 use crate::config::OpenClawConfig;
-
-/// How long a port may take to answer.
-const PORT_CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+use crate::timeouts::PORT_CONNECT_TIMEOUT;
 
 /// A lock is a few hundred bytes.
 const MAX_LOCK_BYTES: u64 = 64 << 10;

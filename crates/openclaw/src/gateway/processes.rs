@@ -6,7 +6,7 @@
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use adapters::EnvLookup;
 use model::identity::Identity;
@@ -16,12 +16,7 @@ use sys::proc::{IdentifyError, ProcessRow, ProcessTable};
 
 use super::owner::{GatewayOwner, same_directory};
 use crate::config::OpenClawConfig;
-
-/// How long a process may take to begin or to end.
-const PROCESS_SETTLE_TIMEOUT: Duration = Duration::from_secs(3);
-
-/// How soon it is looked at again.
-const PROCESS_POLL_INTERVAL: Duration = Duration::from_millis(10);
+use crate::timeouts::{PROCESS_POLL_INTERVAL, PROCESS_SETTLE_TIMEOUT};
 
 /// What the processes of OpenClaw's that are there have to do with these files.
 pub(super) fn owners_by_processes(
@@ -156,6 +151,8 @@ fn is_shut(directory: &Path, uid: u32) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn doubt() -> GatewayOwner {

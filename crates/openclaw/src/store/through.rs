@@ -6,9 +6,9 @@
 //! only OpenClaw can make.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::time::Duration;
 
 use crate::rules::policy::MaintenancePolicy;
+use crate::timeouts::GATEWAY_ANSWER_TIMEOUT;
 use crate::wire::{
     CapView, DiskBudgetView, PolicyView, StoreCleanup, StoreCleanupResult, StoreItem,
 };
@@ -26,9 +26,6 @@ use super::{AGENT, StoreError, database, path_text};
 use crate::config::OpenClawConfig;
 use crate::gateway::{self, GatewayError, GatewayRoute, Owned};
 use model::failure::{Failure, FailureKind};
-
-/// How long the gateway may take for one answer.
-const GATEWAY_ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Why a store was not changed, or is not known to have been.
 #[derive(Debug, thiserror::Error)]

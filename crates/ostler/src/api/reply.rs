@@ -7,8 +7,10 @@ use std::task::{Context, Poll};
 use hyper::body::{Body, Bytes, Frame, SizeHint};
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Response, StatusCode};
+use model::json_text::write_pretty;
 use model::wire::{ErrorBody, ErrorDetails, ErrorEnvelope, SuccessEnvelope};
 use serde::Serialize;
+use sys::dropped::NoteDropped;
 use tokio::sync::mpsc;
 
 use super::status::status_of_code;
@@ -103,8 +105,9 @@ const SERVER_NAME: &str = "web";
 pub(crate) fn json_reply(result: impl Serialize) -> ApiReply {
     let envelope =
         SuccessEnvelope { ok: true, command: SERVER_NAME, timestamp: sys::clock::now(), result };
-    match serde_json::to_vec_pretty(&envelope) {
-        Ok(text) => typed_reply(StatusCode::OK, "application/json", text.into()),
+    let mut text = Vec::new();
+    match write_pretty(&mut text, &envelope) {
+        Ok(()) => typed_reply(StatusCode::OK, "application/json", text.into()),
         Err(error) => reply_failure(&ApiFailure::new("INTERNAL_ERROR", error.to_string(), "")),
     }
 }
@@ -120,8 +123,9 @@ pub(crate) fn reply_failure(failure: &ApiFailure) -> ApiReply {
     };
     let envelope =
         ErrorEnvelope { ok: false, command: SERVER_NAME, timestamp: sys::clock::now(), error };
+    let mut text = Vec::new();
     // Texts and flags always have a form.
-    let text = serde_json::to_vec_pretty(&envelope).unwrap_or_default();
+    write_pretty(&mut text, &envelope).note_dropped("writing a refusal");
     typed_reply(status_of_code(failure.code), "application/json", text.into())
 }
 

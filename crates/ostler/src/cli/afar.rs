@@ -13,8 +13,10 @@ use clap::parser::ValueSource;
 use flows::caller::find_calling_party;
 use model::fleet_order::{OrderArguments, OrderRule, OrderedRunResult};
 use model::helper::{FleetAsk, OrderReport, OrderRequest, OrderWay};
+use model::json_text::{from_json_value, write_pretty};
 use model::wire::{FleetLevel, GcResult};
 use serde_json::{Value, json};
+use sys::dropped::NoteDropped;
 
 use crate::cli::terminal::attach::AttachArgs;
 use crate::cli::{CliContext, branch_of, fleet, gc, gc_fleet, word_of_command};
@@ -264,7 +266,7 @@ fn print_report(
         }
         (None, true) => {
             let plan = envelope.as_ref().and_then(|one| one.get("result")).cloned();
-            let plan: GcResult = serde_json::from_value(plan.unwrap_or_default())?;
+            let plan: GcResult = from_json_value(&plan.unwrap_or_default())?;
             gc::print_plan_text(&plan)?;
         }
         (None, false) => output::print_foreign(&bytes)?,
@@ -278,7 +280,8 @@ pub(crate) fn decode_run(run: &OrderedRunResult) -> Vec<u8> {
 }
 
 fn pretty_line(value: &Value) -> Vec<u8> {
-    let mut text = serde_json::to_vec_pretty(value).unwrap_or_default();
-    text.push(b'\n');
+    let mut text = Vec::new();
+    // A tree of values always has a form.
+    write_pretty(&mut text, value).note_dropped("writing a tree of values");
     text
 }

@@ -21,7 +21,11 @@ use crate::render::table::{ColumnGive, TableCell, TableColumn, render_table};
 use crate::render::{consent, duration, output, text};
 
 declare_commands![
-    CommandEntry { place: HelpPlace(OpenClaw, 1), ..entry!("agents", AgentsArgs, run_agents) },
+    CommandEntry {
+        place: HelpPlace(OpenClaw, 1),
+        usual_member: "ls",
+        ..entry!("agents", AgentsArgs, run_agents)
+    },
     CommandEntry {
         place: HelpPlace(OpenClaw, 1),
         answers: &[answer::<wire::AgentsLsResult>()],

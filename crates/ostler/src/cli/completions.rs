@@ -12,12 +12,8 @@ use crate::render::output;
 declare_commands![CommandEntry {
     place: HelpPlace(SetUp, 7),
     examples: &[example("completions fish", "The script; source it in your shell.")],
-    cases: &[refused("completions tcsh"), also("completions bash")],
-    uncased: &[
-        (Usual, "it prints a script of clap_complete, which tests/cli/help.rs runs"),
-        ONE_HOME,
-        ONE_PROGRAM
-    ],
+    cases: &[usual("completions fish"), refused("completions tcsh"), also("completions bash")],
+    uncased: &[ONE_HOME, ONE_PROGRAM],
     ..entry!("completions", CompletionsArgs, run_completions)
 }];
 

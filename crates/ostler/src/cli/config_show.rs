@@ -11,20 +11,21 @@ use crate::error::{self, Error};
 use crate::render::output;
 
 declare_commands![
-    CommandEntry { place: HelpPlace(SetUp, 3), ..entry!("config", ConfigArgs, run_config) },
+    CommandEntry {
+        place: HelpPlace(SetUp, 3),
+        usual_member: "show",
+        ..entry!("config", ConfigArgs, run_config)
+    },
     CommandEntry {
         place: HelpPlace(SetUp, 1),
         answers: &[answer::<wire::ConfigResult>()],
         examples: &[example("config show --origin", "Every setting, and where it comes from.")],
         cases: &[
             empty("config show"),
-            refused("config show --no-such-option"),
-            also("config show --origin")
+            usual("config show --origin"),
+            refused("config show --no-such-option")
         ],
-        uncased: &[
-            (Usual, "settings are of ostler alone: a home that agents used has the same"),
-            ONE_PROGRAM
-        ],
+        uncased: &[ONE_PROGRAM],
         ..entry!("config show")
     },
     CommandEntry {
@@ -33,13 +34,10 @@ declare_commands![
         examples: &[example("config path", "Where the file is.")],
         cases: &[
             empty("config path"),
-            refused("config path --no-such-option"),
-            also("config path")
+            usual("config path"),
+            refused("config path --no-such-option")
         ],
-        uncased: &[
-            (Usual, "settings are of ostler alone: a home that agents used has the same"),
-            ONE_PROGRAM
-        ],
+        uncased: &[ONE_PROGRAM],
         ..entry!("config path")
     },
     CommandEntry {
@@ -48,13 +46,10 @@ declare_commands![
         examples: &[example("config check", "Whether it can be used.")],
         cases: &[
             empty("config check"),
-            refused("config check --no-such-option"),
-            also("config check")
+            usual("config check"),
+            refused("config check --no-such-option")
         ],
-        uncased: &[
-            (Usual, "settings are of ostler alone: a home that agents used has the same"),
-            ONE_PROGRAM
-        ],
+        uncased: &[ONE_PROGRAM],
         ..entry!("config check")
     }
 ];

@@ -29,9 +29,16 @@ use crate::env;
 use crate::error::Error;
 use crate::helper;
 use crate::render::output;
+use crate::timeouts::{
+    DAEMON_CHECK_INTERVAL, DAEMON_START_TIMEOUT, DAEMON_STOP_TIMEOUT, LOCK_LOOK_TIMEOUT,
+};
 
 declare_commands![
-    CommandEntry { place: HelpPlace(SetUp, 4), ..entry!("daemon", DaemonArgs, run_daemon_command) },
+    CommandEntry {
+        place: HelpPlace(SetUp, 4),
+        usual_member: "status",
+        ..entry!("daemon", DaemonArgs, run_daemon_command)
+    },
     CommandEntry {
         place: HelpPlace(SetUp, 1),
         effect: WritesState,
@@ -49,12 +56,8 @@ declare_commands![
         effect: WritesState,
         answers: &[answer::<wire::DaemonResult>()],
         examples: &[example("daemon start", "Note every end at once, from now on.").on(Served)],
-        cases: &[refused("daemon start --no-such-option")],
-        uncased: &[
-            (Usual, "it is started and ended in tests/cli/daemon.rs"),
-            ONE_HOME,
-            ONE_PROGRAM
-        ],
+        cases: &[usual("daemon start"), refused("daemon start --no-such-option")],
+        uncased: &[ONE_HOME, ONE_PROGRAM],
         ..entry!("daemon start")
     },
     CommandEntry {
@@ -64,10 +67,10 @@ declare_commands![
         examples: &[example("daemon stop", "Stop it; everything works without it.")],
         cases: &[
             empty("daemon stop"),
-            refused("daemon stop --no-such-option"),
-            also("daemon stop")
+            usual("daemon stop").after(&["daemon start"]),
+            refused("daemon stop --no-such-option")
         ],
-        uncased: &[(Usual, "it is started and ended in tests/cli/daemon.rs"), ONE_PROGRAM],
+        uncased: &[ONE_PROGRAM],
         ..entry!("daemon stop")
     },
     CommandEntry {
@@ -76,10 +79,10 @@ declare_commands![
         examples: &[example("daemon status", "Whether it runs.")],
         cases: &[
             empty("daemon status"),
-            refused("daemon status --no-such-option"),
-            also("daemon status")
+            usual("daemon status").after(&["daemon start"]),
+            refused("daemon status --no-such-option")
         ],
-        uncased: &[(Usual, "it is started and ended in tests/cli/daemon.rs"), ONE_PROGRAM],
+        uncased: &[ONE_PROGRAM],
         ..entry!("daemon status")
     }
 ];
@@ -104,15 +107,6 @@ enum DaemonCommand {
     /// Tell whether it runs.
     Status,
 }
-
-/// How long a new daemon is waited for.
-const DAEMON_START_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// How long a daemon that was told to stop is waited for.
-const DAEMON_STOP_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// How long to wait for a process that holds a lock only to look at it.
-const LOCK_LOOK_TIMEOUT: Duration = Duration::from_millis(500);
 
 impl DaemonArgs {
     pub(crate) fn run_daemon_command(&self, context: &CliContext) -> Result<ExitCode, Error> {
@@ -261,7 +255,7 @@ fn start_daemon(context: &CliContext, machine: &Machine) -> Result<ExitCode, Err
                 reason: "the daemon did not start; this file may say why".to_owned(),
             });
         }
-        std::thread::sleep(Duration::from_millis(5));
+        std::thread::sleep(DAEMON_CHECK_INTERVAL);
     }
 }
 

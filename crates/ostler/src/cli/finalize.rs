@@ -1,7 +1,6 @@
 //! `ostler finalize`
 
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::Args;
 use flows::writer::AskLimits;
@@ -11,6 +10,8 @@ use model::wire::{SweepResult, SweptSession};
 use crate::cli::CliContext;
 use crate::error::Error;
 use crate::render::{output, text};
+
+pub(crate) use crate::timeouts::CONDENSE_TIME_BUDGET;
 
 declare_commands![CommandEntry {
     place: HelpPlace(CleanUp, 1),
@@ -43,9 +44,6 @@ pub(crate) struct FinalizeArgs {
     #[arg(long)]
     dry_run: bool,
 }
-
-/// How long condensing may take before the rest is left to the next sweep.
-pub(crate) const CONDENSE_TIME_BUDGET: Duration = Duration::from_secs(20);
 
 impl FinalizeArgs {
     pub(crate) fn run_finalize(&self, context: &CliContext) -> Result<ExitCode, Error> {

@@ -16,7 +16,11 @@ use crate::helper;
 use crate::render::{duration, output, text};
 
 declare_commands![
-    CommandEntry { place: HelpPlace(SetUp, 6), ..entry!("fleet", FleetArgs, run_fleet_command) },
+    CommandEntry {
+        place: HelpPlace(SetUp, 6),
+        usual_member: "status",
+        ..entry!("fleet", FleetArgs, run_fleet_command)
+    },
     CommandEntry {
         place: HelpPlace(SetUp, 1),
         effect: WritesState,

@@ -29,9 +29,14 @@ use crate::cli::{CliContext, complete};
 use crate::env;
 use crate::error::{self, Error};
 use crate::render::{duration, output, text};
+use crate::timeouts::{AGENT_STOP_GRACE, FUSE_PROGRAM_TIMEOUT};
 
 declare_commands![
-    CommandEntry { place: HelpPlace(Drive, 15), ..entry!("fuse", FuseArgs, run_fuse) },
+    CommandEntry {
+        place: HelpPlace(Drive, 15),
+        usual_member: "ls",
+        ..entry!("fuse", FuseArgs, run_fuse)
+    },
     CommandEntry {
         place: HelpPlace(Drive, 1),
         effect: WritesState,
@@ -66,8 +71,12 @@ declare_commands![
         place: HelpPlace(Drive, 3),
         effect: WritesState,
         answers: &[answer::<::model::control::fuse_wire::FusesResult>()],
-        cases: &[empty("fuse extend f0 --by 1h"), refused("fuse extend f0")],
-        uncased: &[(Usual, "a fuse has a random id: tests/cli/fuses.rs"), ONE_FILE],
+        cases: &[
+            empty("fuse extend f0 --by 1h"),
+            usual("fuse extend ID --by 1h").after(&["fuse set --dir . --after 1h --do event"]),
+            refused("fuse extend f0")
+        ],
+        uncased: &[ONE_FILE],
         examples: &[example("fuse extend ID --by 2h", "Give it two hours more.").on(Fused)],
         ..entry!("fuse extend")
     },
@@ -75,8 +84,12 @@ declare_commands![
         place: HelpPlace(Drive, 4),
         effect: WritesState,
         answers: &[answer::<::model::control::fuse_wire::FusesResult>()],
-        cases: &[empty("fuse cancel f0"), refused("fuse cancel")],
-        uncased: &[(Usual, "a fuse has a random id: tests/cli/fuses.rs"), ONE_FILE],
+        cases: &[
+            empty("fuse cancel f0"),
+            usual("fuse cancel ID").after(&["fuse set --dir . --after 1h --do event"]),
+            refused("fuse cancel")
+        ],
+        uncased: &[ONE_FILE],
         examples: &[example("fuse cancel ID", "Take it back.").on(Fused)],
         ..entry!("fuse cancel")
     },
@@ -90,10 +103,7 @@ declare_commands![
 ];
 
 /// How a program that a fuse runs is limited.
-const EXEC_LIMITS: RunLimits = RunLimits { time: Duration::from_secs(120), output_bytes: 1 << 20 };
-
-/// How long an agent has to end by itself.
-const STOP_GRACE: Duration = Duration::from_secs(10);
+const EXEC_LIMITS: RunLimits = RunLimits { time: FUSE_PROGRAM_TIMEOUT, output_bytes: 1 << 20 };
 
 /// Timers on sessions and directories: stop an agent, run a program or tell, when the time has come.
 ///
@@ -477,7 +487,7 @@ fn stop_targets(
     targets: &[&Observed],
 ) -> Result<FuseSettlement, Error> {
     let terminals = context.terminals_home()?;
-    let options = StopOptions { grace: STOP_GRACE, now: false, turn_only: false };
+    let options = StopOptions { grace: AGENT_STOP_GRACE, now: false, turn_only: false };
     let (mut stopped, mut left) = (0, 0);
     for one in targets {
         let name = one.session.session_name();

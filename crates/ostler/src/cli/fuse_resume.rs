@@ -20,13 +20,13 @@ use sys::bounded_run::{RunLimits, run_bounded};
 use crate::cli::CliContext;
 use crate::cli::fuse::{parse_time, settle_as};
 use crate::error::Error;
+use crate::timeouts::RESUME_COMMAND_TIMEOUT;
 
 /// How long the resumed turn is waited for, to learn whether it ran into the limit again.
 const TURN_TIMEOUT: &str = "10m";
 
 /// How the command that resumes is limited: beyond all of its own time-outs.
-const RESUME_LIMITS: RunLimits =
-    RunLimits { time: Duration::from_secs(15 * 60), output_bytes: 1 << 20 };
+const RESUME_LIMITS: RunLimits = RunLimits { time: RESUME_COMMAND_TIMEOUT, output_bytes: 1 << 20 };
 
 /// How a conversation goes on.
 #[derive(Debug, Args)]

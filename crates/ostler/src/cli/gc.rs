@@ -9,6 +9,7 @@ use flows::gc;
 use flows::observe::ObserveScope;
 use flows::writer::{GcConsent, GcInclude, GcRequest, Work, WorkDone, names_item};
 use model::address::AddressError;
+use model::json_text::write_plan_element;
 use model::time::whole_millis;
 use model::wire::{GcResult, ItemFate, PlannedItem};
 
@@ -230,7 +231,14 @@ fn print_plan(context: &CliContext, mut result: GcResult) -> Result<ExitCode, Er
         // There may be very many: they are written on all cores.
         let items = std::mem::take(&mut result.items);
         let items: Vec<&PlannedItem> = items.iter().collect();
-        output::print_json_with(context.name, context.now, &result, "items", &items, |item| item)?;
+        output::print_json_with(
+            context.name,
+            context.now,
+            &result,
+            "items",
+            &items,
+            &write_plan_element,
+        )?;
     } else {
         print_plan_text(&result)?;
     }

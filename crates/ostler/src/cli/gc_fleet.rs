@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use model::fleet_order::{OrderArguments, OrderRule, OrderedRunResult};
 use model::helper::{HelperFailure, HelperFailureKind, OrderReport, OrderWay};
+use model::json_text::from_json_value;
 use model::wire::{FleetGcResult, GcResult, IncompleteSource, MemberGc};
 use serde_json::Value;
 
@@ -73,7 +74,7 @@ fn read_member(
             let text = |pointer: &str| envelope.pointer(pointer)?.as_str().map(str::to_owned);
             (member.error, member.hint) = (text("/error/message"), text("/error/hint"));
             let plan = envelope.get("result").cloned();
-            member.result = plan.and_then(|plan| serde_json::from_value::<GcResult>(plan).ok());
+            member.result = plan.and_then(|plan| from_json_value::<GcResult>(&plan).ok());
             if member.result.is_none() && member.error.is_none() {
                 let kind = HelperFailureKind::Protocol;
                 let failure = HelperFailure::new(kind, "it answered something else", "");

@@ -20,7 +20,11 @@ use crate::render::table::{ColumnGive, TableCell, TableColumn, render_table};
 use crate::render::{output, text};
 
 declare_commands![
-    CommandEntry { place: HelpPlace(SetUp, 1), ..entry!("hooks", HooksArgs, run_hooks) },
+    CommandEntry {
+        place: HelpPlace(SetUp, 1),
+        usual_member: "status",
+        ..entry!("hooks", HooksArgs, run_hooks)
+    },
     CommandEntry {
         place: HelpPlace(SetUp, 1),
         effect: WritesFiles,

@@ -275,12 +275,9 @@ impl LaunchArgs {
         before: &Observation,
     ) -> Result<LaunchResult, Error> {
         let request = self.slot_request(context, slot, prompt)?;
-        let mut ledger = ControlLedger::new(context.machine()?);
+        let mut ledger = ControlLedger::new(context.machine()?).for_caller(before);
         let agents = self.start.watched_agents(&slot.agent);
-        let mut observe = || {
-            let later = context.next_turn();
-            later.observe_now(ObserveScope::All, &agents).map_err(|error| error.to_string())
-        };
+        let mut observe = || context.observe_later(&agents);
         let terminals = context.terminals_home()?;
         let mut scene = LaunchScene {
             terminals: &terminals,

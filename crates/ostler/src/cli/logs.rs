@@ -3,7 +3,6 @@
 use std::fmt::Write;
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::Args;
 use clap_complete::ArgValueCandidates;
@@ -22,6 +21,7 @@ use crate::cli::{CliContext, complete};
 use crate::error::Error;
 use crate::render::colour::{Colour, Painter};
 use crate::render::{duration, output, text};
+use crate::timeouts::STORE_SETTLE_DELAY;
 
 declare_commands![CommandEntry {
     place: HelpPlace(See, 1),
@@ -73,9 +73,6 @@ pub(crate) struct LogsArgs {
     #[arg(long)]
     all: bool,
 }
-
-/// A store may show what was written only a moment after it has written it.
-const STORE_SETTLE_DELAY: Duration = Duration::from_millis(250);
 
 /// How much of a tool's input or result is shown.
 const MAX_TOOL_CHARS: usize = 400;

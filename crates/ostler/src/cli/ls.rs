@@ -14,6 +14,7 @@ use flows::observe::{Observation, ObserveScope, Observed};
 use model::address::ShortIds;
 use model::control::groups::GroupMember;
 use model::filter::FilterWords;
+use model::json_text::write_session_element;
 use model::rules::attention::{AttentionFacts, AttentionGroup};
 use model::rules::judge::Verdict;
 use model::status::{Activity, Status};
@@ -29,6 +30,7 @@ use crate::error::{self, Error};
 use crate::render::colour::Painter;
 use crate::render::session_table::{self, SessionTable};
 use crate::render::{output, sessions, text};
+use crate::timeouts::AGE_INTERVAL;
 
 declare_commands![CommandEntry {
     place: HelpPlace(Everyday, 1),
@@ -131,9 +133,6 @@ pub(crate) struct LsArgs {
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, value_parser = parse_interval)]
     watch: Option<Option<Duration>>,
 }
-
-/// How often a table that is watched is drawn for its ages alone.
-const AGE_INTERVAL: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum SortKey {
@@ -327,7 +326,7 @@ impl LsArgs {
                     frame,
                     "sessions",
                     &shown,
-                    session_view,
+                    &|out, one, depth| write_session_element(out, &session_view(one), depth),
                 )?;
             }
         } else if self.quiet {

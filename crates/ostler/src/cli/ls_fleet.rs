@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use flows::observe::{ObserveScope, Observed};
 use model::fleet_order::OrderArguments;
 use model::helper::{FleetAsk, OrderReport, OrderRequest};
+use model::json_text::to_json_value;
 use model::wire::{FleetLsResult, FleetSession, IncompleteSource, MemberName, MemberView};
 use serde_json::{Map, Value};
 
@@ -134,7 +135,7 @@ fn ask_for_all(context: &CliContext, result: &mut FleetLsResult) -> Result<(), E
 const ASK_TIMEOUT_MS: u64 = 2000;
 
 fn local_session(one: &Observed, whose: &MemberName) -> FleetSession {
-    let session = match serde_json::to_value(one.session_view()) {
+    let session = match to_json_value(&one.session_view()) {
         Ok(Value::Object(session)) => session,
         _ => Map::new(),
     };

@@ -89,7 +89,7 @@ mod who;
 mod why;
 
 pub(crate) use access::run_keeper as keep_access;
-use tree::{RegisteredCommand, branch_of, command_tree, listing_member};
+use tree::{RegisteredCommand, branch_of, command_tree};
 
 /// Tells the truth about every AI coding agent session on this machine.
 ///
@@ -102,7 +102,7 @@ use tree::{RegisteredCommand, branch_of, command_tree, listing_member};
     disable_version_flag = true,
     propagate_version = false,
     after_help = "Ids may be shortened to an unambiguous prefix; a name, `.` (this directory) and \
-                  `-` (the newest) work too. A family alone lists what is there: `ostler trash` is `ostler trash ls`.\n`--host NAME`, or an id like NAME/ID, is about a member of the fleet (docs/fleet.md).\nTasks and topics: `ostler help topics`; `ostler help who is waiting` is one. Exit codes: `ostler help exit-codes`."
+                  `-` (the newest) work too.\n`--host NAME`, or an id like NAME/ID, is about a member of the fleet (docs/fleet.md).\nTasks and topics: `ostler help topics`; `ostler help who is waiting` is one. Exit codes: `ostler help exit-codes`."
 )]
 struct OstlerGlobals {
     /// Answer as JSON, in one envelope; streams are one object per line.
@@ -244,6 +244,12 @@ impl CliContext {
         Ok(source.observe_on(&source.machine))
     }
 
+    /// Looks at the machine as it is later: for what is waited for.
+    pub(crate) fn observe_later(&self, agents: &[String]) -> Result<Observation, String> {
+        let later = self.next_turn();
+        later.observe_now(ObserveScope::All, agents).map_err(|error| error.to_string())
+    }
+
     /// What to look at, for repeated looks.
     pub(crate) fn live_source(
         &self,
@@ -344,7 +350,7 @@ fn read_command_line(args: &[OsString]) -> Result<(OstlerGlobals, RegisteredComm
     let mut words = args.to_owned();
     match word {
         None => words.push(DEFAULT_COMMAND.into()),
-        Some(family) => words.extend(listing_member(family, args).map(OsString::from)),
+        Some(word) => name_usual_member(&mut words, word),
     }
     let read = |tree: clap::Command, words: &[OsString]| {
         let matches = tree.try_get_matches_from(words)?;
@@ -357,6 +363,20 @@ fn read_command_line(args: &[OsString]) -> Result<(OstlerGlobals, RegisteredComm
     match branch.map(|branch| read(branch, &words)) {
         Some(Ok(read)) => Ok(read),
         _ => read(command_tree(), args),
+    }
+}
+
+/// Names the command of a family that is meant where none is: `ostler hooks` is `ostler hooks status`.
+fn name_usual_member(words: &mut Vec<OsString>, word: &str) {
+    /// Options that say nothing about which command is meant.
+    const NEUTRAL: [&str; 4] = ["--json", "--no-index", "-v", "--verbose"];
+    let Some(entry) = registry::find_entry(word).filter(|entry| !entry.usual_member.is_empty())
+    else {
+        return;
+    };
+    let Some(at) = words.iter().position(|one| one == word) else { return };
+    if words[at + 1..].iter().all(|one| NEUTRAL.iter().any(|neutral| one == neutral)) {
+        words.insert(at + 1, entry.usual_member.into());
     }
 }
 

@@ -121,10 +121,7 @@ impl PromptArgs {
             idle_timeout: self.timeout,
             accept_timeout: self.accept_timeout,
         };
-        let mut observe = || {
-            let later = context.next_turn();
-            later.observe_now(ObserveScope::All, &[]).map_err(|error| error.to_string())
-        };
+        let mut observe = || context.observe_later(&[]);
         let mut ledger = ControlLedger::new(context.machine()?);
         let home = context.terminals_home()?;
         let delivery = deliver_prompt(&home, &request, &mut ledger, &mut observe)?;

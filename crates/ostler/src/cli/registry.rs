@@ -90,6 +90,8 @@ pub(crate) struct CommandEntry {
     pub(crate) effect: CommandEffect,
     /// Its place among agent-tty's commands, from 1; 0 if it is not one of them.
     pub(crate) agent_tty: u8,
+    /// Of a family, the command that is meant when none is named; empty if one has to be.
+    pub(crate) usual_member: &'static str,
     /// What it prints under `--json`.
     pub(crate) answers: &'static [AnswerSchema],
     /// Shown in its help, and run by a test.
@@ -111,6 +113,7 @@ impl CommandEntry {
         place: HelpPlace(HelpGroup::SetUp, u8::MAX),
         effect: CommandEffect::Reads,
         agent_tty: 0,
+        usual_member: "",
         answers: &[],
         examples: &[],
         cases: &[],

@@ -116,11 +116,8 @@ impl ResumeArgs {
             when_idle: self.when_idle,
             all_holders: self.all_holders,
         };
-        let mut ledger = ControlLedger::new(context.machine()?);
-        let mut observe = || {
-            let later = context.next_turn();
-            later.observe_now(ObserveScope::All, &agents).map_err(|error| error.to_string())
-        };
+        let mut ledger = ControlLedger::new(context.machine()?).for_caller(&before);
+        let mut observe = || context.observe_later(&agents);
         let terminals = context.terminals_home()?;
         let mut scene = LaunchScene {
             terminals: &terminals,

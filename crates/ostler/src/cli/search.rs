@@ -3,7 +3,6 @@
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCandidates;
@@ -24,6 +23,7 @@ use crate::cli::{CliContext, complete, ls};
 use crate::error::{self, Error};
 use crate::render::colour::{Colour, Painter};
 use crate::render::{duration, output, text};
+use crate::timeouts::READER_CHECK_INTERVAL;
 
 declare_commands![CommandEntry {
     place: HelpPlace(See, 2),
@@ -124,9 +124,6 @@ impl From<SpeakerArg> for ConversationRole {
         }
     }
 }
-
-/// How often a search that finds nothing looks whether its reader is still there.
-const READER_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 impl SearchArgs {
     pub(crate) fn run_search(&self, context: &CliContext) -> Result<ExitCode, Error> {

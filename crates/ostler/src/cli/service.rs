@@ -18,7 +18,11 @@ use crate::render::{output, text};
 const NEEDS_MANAGER: &str = "it needs a service manager: tests/cli/service.rs runs a real one";
 
 declare_commands![
-    CommandEntry { place: HelpPlace(SetUp, 4), ..entry!("service", ServiceArgs, run_service) },
+    CommandEntry {
+        place: HelpPlace(SetUp, 4),
+        usual_member: "status",
+        ..entry!("service", ServiceArgs, run_service)
+    },
     CommandEntry {
         place: HelpPlace(SetUp, 1),
         effect: WritesFiles,

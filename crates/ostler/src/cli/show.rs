@@ -59,6 +59,7 @@ impl ShowArgs {
         };
         let launch = launch.as_ref().map(LaunchView::from);
         let exit = find_exit(one, context);
+        let tmux = flows::resume::tmux_pane(one);
         if context.json {
             context.print_json(ShowResult {
                 session: one.session_view(),
@@ -67,13 +68,18 @@ impl ShowArgs {
                 launch,
                 exit,
                 resume: flows::resume::resume_command(&one.session),
+                tmux,
                 incomplete: &observation.incomplete,
             })?;
         } else {
             let paint = Painter::for_stdout();
             let pin = observation.pins.get(&one.session.session_name());
-            let notes =
-                sessions::SessionNotes { pin, launch: launch.as_ref(), exit: exit.as_ref() };
+            let notes = sessions::SessionNotes {
+                pin,
+                launch: launch.as_ref(),
+                exit: exit.as_ref(),
+                tmux: tmux.as_ref(),
+            };
             let mut page = sessions::render_session_details(one, notes, context.now, paint);
             // Of a terminal people want to know what the agent in it does.
             let runs_there = |other: &&Observed| {

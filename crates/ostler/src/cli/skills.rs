@@ -13,7 +13,11 @@ use crate::error::Error;
 use crate::render::output;
 
 declare_commands![
-    CommandEntry { place: HelpPlace(SetUp, 5), ..entry!("skills", SkillsArgs, run_skills) },
+    CommandEntry {
+        place: HelpPlace(SetUp, 5),
+        usual_member: "list",
+        ..entry!("skills", SkillsArgs, run_skills)
+    },
     CommandEntry {
         place: HelpPlace(SetUp, 1),
         answers: &[answer::<wire::SkillsResult>()],

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::Args;
 use flows::observe::{Observation, ObserveScope, Observed};
@@ -16,6 +15,7 @@ use crate::error::{self, Error};
 use crate::render::colour::Painter;
 use crate::render::session_table::{self, SessionTable};
 use crate::render::{duration, output, text};
+use crate::timeouts::RECENTLY_ENDED_SPAN;
 
 declare_commands![CommandEntry {
     place: HelpPlace(Everyday, 4),
@@ -48,9 +48,6 @@ pub(crate) struct StatusArgs {
     #[arg(long)]
     no_sweep: bool,
 }
-
-/// How long ended sessions are mentioned.
-const RECENTLY_ENDED_SPAN: Duration = Duration::from_secs(24 * 3600);
 
 /// How many of them.
 const MAX_ENDED_SHOWN: usize = 10;

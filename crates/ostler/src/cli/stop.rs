@@ -118,7 +118,7 @@ impl StopArgs {
         let mut result =
             StopResult { stopped: Vec::new(), dry_run: self.dry_run, incomplete: Vec::new() };
         let options = StopOptions { grace: self.grace, now: self.now, turn_only: self.turn };
-        let mut ledger = ControlLedger::new(context.machine()?);
+        let mut ledger = ControlLedger::new(context.machine()?).for_caller(&observation);
         for (plan, name) in plans.into_iter().zip(&names) {
             if self.dry_run {
                 result.stopped.push(plan.preview());

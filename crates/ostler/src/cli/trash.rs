@@ -30,7 +30,11 @@ declare_commands![
         uncased: &[ONE_FILE],
         ..entry!("undo", UndoArgs, run_undo)
     },
-    CommandEntry { place: HelpPlace(CleanUp, 4), ..entry!("trash", TrashArgs, run_trash) },
+    CommandEntry {
+        place: HelpPlace(CleanUp, 4),
+        usual_member: "ls",
+        ..entry!("trash", TrashArgs, run_trash)
+    },
     CommandEntry {
         place: HelpPlace(CleanUp, 1),
         answers: &[answer::<wire::TrashLsResult>()],

@@ -1,10 +1,9 @@
 //! The command tree: clap's parser, help and examples, built from the registry.
 
-use std::ffi::OsString;
 use std::fmt;
 use std::fmt::Write;
 
-use clap::{Arg, ArgMatches, CommandFactory, FromArgMatches, Subcommand};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Subcommand};
 
 use crate::cli::OstlerGlobals;
 use crate::cli::registry::{
@@ -32,24 +31,6 @@ pub(crate) fn branch_of(word: &str) -> Option<clap::Command> {
     Some(OstlerGlobals::command().subcommand(build_command(entry, false)))
 }
 
-/// The command that a family alone means: the one that lists what is there, or tells how it is. `ostler trash` is
-/// `ostler trash ls`.
-pub(crate) fn listing_member(family: &str, args: &[OsString]) -> Option<String> {
-    const LISTING: [&str; 4] = ["ls", "list", "status", "show"];
-    const GLOBAL: [&str; 4] = ["--json", "--no-index", "-v", "--verbose"];
-    let others = args.iter().skip(1).filter(|arg| !GLOBAL.iter().any(|one| *arg == one));
-    if others.count() != 1 {
-        return None;
-    }
-    let branch = branch_of(family)?;
-    let command = branch.find_subcommand(family)?;
-    // One whose commands may be left out does something of its own then.
-    let members = LISTING.iter().filter_map(|name| command.find_subcommand(name));
-    let mut alone = members.filter(|member| !member.get_arguments().any(Arg::is_required_set));
-    let is_family = command.is_subcommand_required_set();
-    alone.next().filter(|_| is_family).map(|member| member.get_name().to_owned())
-}
-
 fn build_command(entry: &'static CommandEntry, with_examples: bool) -> clap::Command {
     let mut command = clap::Command::new(entry.last_word());
     if let Some(augment) = entry.augment {
@@ -72,6 +53,11 @@ fn build_command(entry: &'static CommandEntry, with_examples: bool) -> clap::Com
     }
     if !with_examples {
         return command;
+    }
+    if !entry.usual_member.is_empty() {
+        let said = command.get_after_help().map(|said| format!("{said}\n\n")).unwrap_or_default();
+        let usual = format!("{said}Without a command: `{} {}`.", entry.name, entry.usual_member);
+        command = command.after_help(usual);
     }
     let members = entry.members().filter_map(|member| member.examples.first());
     let examples = entry.examples.iter().chain(members.take(MAX_FAMILY_EXAMPLES));

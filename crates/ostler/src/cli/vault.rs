@@ -15,7 +15,7 @@ use model::wire::{
 use crate::cli::{CliContext, complete};
 use crate::error::Error;
 use crate::render::colour::{Colour, Painter};
-use crate::render::facts::FactSheet;
+use crate::render::fields::FieldPage;
 use crate::render::table::{ColumnGive, TableCell, TableColumn, render_table};
 use crate::render::{duration, output, text};
 
@@ -33,7 +33,11 @@ declare_commands![
         uncased: &[ONE_FILE],
         ..entry!("summary", SummaryArgs, run_summary)
     },
-    CommandEntry { place: HelpPlace(CleanUp, 6), ..entry!("vault", VaultArgs, run_vault) },
+    CommandEntry {
+        place: HelpPlace(CleanUp, 6),
+        usual_member: "ls",
+        ..entry!("vault", VaultArgs, run_vault)
+    },
     CommandEntry {
         place: HelpPlace(CleanUp, 1),
         answers: &[answer::<wire::VaultLsResult>()],
@@ -257,12 +261,18 @@ fn show_kept(context: &CliContext, kept: &KeptSession) -> Result<(), Error> {
     if context.json {
         return context.print_json(kept);
     }
-    let mut facts = render_summary(&kept.summary);
+    let mut page = render_summary_text(&kept.summary);
     for file in &kept.files {
-        let (kept, whole) = (text::format_bytes(file.kept_bytes), text::format_bytes(file.bytes));
-        facts.add_fact("kept", format!("{} ({kept} of {whole})", file.path));
+        let line = format!(
+            "kept      {} ({} of {})",
+            file.path,
+            text::format_bytes(file.kept_bytes),
+            text::format_bytes(file.bytes)
+        );
+        page.push_str(&text::one_line(&line));
+        page.push('\n');
     }
-    output::print_text(&facts.into_page())
+    output::print_text(&page)
 }
 
 fn first_file(kept: &KeptSession) -> Result<&KeptFile, Error> {
@@ -407,34 +417,35 @@ impl SummaryArgs {
         if context.json {
             context.print_json(summary)?;
         } else {
-            output::print_text(&render_summary(&summary).into_page())?;
+            output::print_text(&render_summary_text(&summary))?;
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
 /// A summary in words.
-fn render_summary(summary: &Boiled) -> FactSheet {
-    let mut facts = FactSheet::new(Painter::for_stdout());
-    let time = |at: Option<model::time::Time>| at.map(duration::local_time);
-    facts.add_fact("title", summary.title.clone());
-    facts.add_fact("directory", summary.cwd.clone());
-    facts.add_fact("branch", summary.branch.clone());
-    facts.add_fact("models", summary.models.join(", "));
-    facts.add_fact("started", time(summary.started_at));
-    facts.add_fact("ended", time(summary.ended_at));
-    facts.add_fact("how", summary.reason.clone());
-    facts.add_fact("turns", summary.turns.to_string());
+fn render_summary_text(summary: &Boiled) -> String {
+    let mut page = FieldPage::new(Painter::for_stdout());
+    let mut line = |name: &str, value: &str| page.push_field(name, value);
+    let time = |at: Option<model::time::Time>| at.map(duration::local_time).unwrap_or_default();
+    line("title", summary.title.as_deref().unwrap_or(""));
+    line("directory", summary.cwd.as_deref().unwrap_or(""));
+    line("branch", summary.branch.as_deref().unwrap_or(""));
+    line("models", &summary.models.join(", "));
+    line("started", &time(summary.started_at));
+    line("ended", &time(summary.ended_at));
+    line("how", &summary.reason);
+    line("turns", &summary.turns.to_string());
     if let Some(tokens) = summary.tokens {
         let (input, output) = (text::format_count(tokens.input), text::format_count(tokens.output));
-        facts.add_fact("tokens", format!("{input} in, {output} out"));
+        line("tokens", &format!("{input} in, {output} out"));
     }
     for prompt in &summary.prompts {
-        facts.add_fact("prompt", prompt.clone());
+        line("prompt", prompt);
     }
     for file in &summary.files {
-        facts.add_fact("file", file.clone());
+        line("file", file);
     }
-    facts.add_fact("last word", summary.last_message.clone());
-    facts
+    line("last word", summary.last_message.as_deref().unwrap_or(""));
+    page.into_text()
 }

@@ -19,6 +19,7 @@ use crate::render::{duration, output, text};
 declare_commands![
     CommandEntry {
         place: HelpPlace(SetUp, 5),
+        usual_member: "ls",
         ..entry!("webhook", WebhookArgs, run_webhook_command)
     },
     CommandEntry {
@@ -30,22 +31,22 @@ declare_commands![
             "Send these events there from now on."
         )],
         cases: &[
-            refused("webhook add --url http://example.org/"),
-            also("webhook add --url http://127.0.0.1:9/")
+            usual("webhook add --url http://127.0.0.1:9/ --events turn-end,exited"),
+            refused("webhook add --url http://example.org/")
         ],
-        uncased: &[
-            (Usual, "its id is random: tests/webhooks.rs of crates/net"),
-            ONE_HOME,
-            ONE_PROGRAM
-        ],
+        uncased: &[ONE_HOME, ONE_PROGRAM],
         ..entry!("webhook add")
     },
     CommandEntry {
         place: HelpPlace(SetUp, 2),
         answers: &[answer::<wire::WebhooksResult>()],
         examples: &[example("webhook ls", "Where events go, and what waits or failed.")],
-        cases: &[empty("webhook ls"), refused("webhook ls --no-such-option"), also("webhook ls")],
-        uncased: &[(Usual, "its ids are random: tests/webhooks.rs of crates/net"), ONE_PROGRAM],
+        cases: &[
+            empty("webhook ls"),
+            usual("webhook ls").after(&["webhook add --url http://127.0.0.1:9/"]),
+            refused("webhook ls --no-such-option")
+        ],
+        uncased: &[ONE_PROGRAM],
         ..entry!("webhook ls")
     },
     CommandEntry {
@@ -53,12 +54,11 @@ declare_commands![
         effect: WritesState,
         answers: &[answer::<wire::WebhooksResult>()],
         examples: &[example("webhook rm ID", "Send nothing there any more.").on(Hooked)],
-        cases: &[refused("webhook rm wh_none")],
-        uncased: &[
-            (Usual, "its ids are random: tests/webhooks.rs of crates/net"),
-            ONE_HOME,
-            ONE_PROGRAM
+        cases: &[
+            usual("webhook rm ID").after(&["webhook add --url http://127.0.0.1:9/"]),
+            refused("webhook rm wh_none")
         ],
+        uncased: &[ONE_HOME, ONE_PROGRAM],
         ..entry!("webhook rm")
     },
     CommandEntry {
@@ -66,12 +66,11 @@ declare_commands![
         effect: WritesState,
         answers: &[answer::<wire::WebhooksResult>()],
         examples: &[example("webhook retry ID", "Its receiver is well again.").on(Hooked)],
-        cases: &[refused("webhook retry wh_none")],
-        uncased: &[
-            (Usual, "its ids are random: tests/webhooks.rs of crates/net"),
-            ONE_HOME,
-            ONE_PROGRAM
+        cases: &[
+            usual("webhook retry ID").after(&["webhook add --url http://127.0.0.1:9/"]),
+            refused("webhook retry wh_none")
         ],
+        uncased: &[ONE_HOME, ONE_PROGRAM],
         ..entry!("webhook retry")
     },
     CommandEntry {

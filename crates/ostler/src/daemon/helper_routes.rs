@@ -31,12 +31,7 @@ use tokio::sync::oneshot;
 
 use super::{json_reply, text_reply};
 use crate::api::{ApiReply, ApiService, ServedOutcome};
-
-/// The longest that a question about what comes next is held back.
-const LONGEST_WAIT: Duration = Duration::from_secs(30);
-
-/// How long several changes in a row are taken together.
-const SETTLE_TIME: Duration = Duration::from_millis(20);
+use crate::timeouts::{HELPER_SETTLE_TIME, LONGEST_HELPER_WAIT};
 
 /// The largest report.
 const MOST_REPORT_BYTES: usize = 1 << 20;
@@ -71,7 +66,7 @@ pub(super) async fn answer_helper(
 ) -> ApiReply {
     let query = request.uri().query().unwrap_or("").to_owned();
     let wait = query_value(&query, "wait").and_then(|text| text.parse().ok()).unwrap_or(0);
-    let wait = Duration::from_millis(wait).min(LONGEST_WAIT);
+    let wait = Duration::from_millis(wait).min(LONGEST_HELPER_WAIT);
     let home = desk.home.clone();
     match route {
         "wake" => {
@@ -129,7 +124,7 @@ fn list_sessions(source: &LiveSource) -> Result<Vec<u8>, String> {
         incomplete: &observation.incomplete,
         unattached: &observation.unattached,
     };
-    let mut listed = serde_json::to_value(&result).map_err(|error| error.to_string())?;
+    let mut listed = model::json_text::to_json_value(&result).map_err(|error| error.to_string())?;
     redact_sessions(&mut listed);
     serde_json::to_vec(&listed).map_err(|error| error.to_string())
 }
@@ -193,7 +188,7 @@ fn wait_for_change<T>(
             return Ok(found);
         }
         watch.wait_for(Some(left)).map_err(|error| error.to_string())?;
-        std::thread::sleep(SETTLE_TIME);
+        std::thread::sleep(HELPER_SETTLE_TIME);
     }
 }
 

@@ -3,7 +3,7 @@
 pub(crate) mod colour;
 pub(crate) mod consent;
 pub(crate) mod duration;
-pub(crate) mod facts;
+pub(crate) mod fields;
 mod json;
 pub(crate) mod output;
 pub(crate) mod progress;

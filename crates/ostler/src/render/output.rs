@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use std::io::{BufWriter, IsTerminal, Write};
 
+use model::json_text;
 use model::time::Time;
 use model::wire::{ErrorBody, ErrorEnvelope, SuccessEnvelope};
 use serde::Serialize;
@@ -11,6 +12,7 @@ use serde::Serialize;
 use crate::env;
 use crate::error::Error;
 use crate::render::colour::{Colour, Painter};
+use crate::render::json::ElementWriter;
 use crate::render::{self, json};
 
 /// How much is written at once.
@@ -109,24 +111,36 @@ impl Write for JsonStdout {
 
 /// Writes one successful answer as JSON.
 pub(crate) fn print_json<T: Serialize>(command: &str, now: Time, result: T) -> Result<(), Error> {
+    let mut text = Vec::new();
+    let envelope = SuccessEnvelope { ok: true, command, timestamp: now, result };
+    json_text::write_pretty(&mut text, &envelope)?;
+    text.push(b'\n');
+    print_json_text(&text)
+}
+
+/// Writes what is JSON already.
+fn print_json_text(text: &[u8]) -> Result<(), Error> {
     let mut out = JsonStdout::open();
-    json::write_pretty(&mut out, &SuccessEnvelope { ok: true, command, timestamp: now, result })?;
+    out.write_all(text)?;
     out.flush()?;
     Ok(())
 }
 
 /// Writes one successful answer as JSON whose empty array `name` is filled with `elements`.
-pub(crate) fn print_json_with<T: Serialize, E: Copy + Sync, S: Serialize>(
+pub(crate) fn print_json_with<T: Serialize, E: Copy + Sync>(
     command: &str,
     now: Time,
     result: T,
     name: &str,
     elements: &[E],
-    view: impl Fn(E) -> S + Sync,
+    write_element: ElementWriter<'_, E>,
 ) -> Result<(), Error> {
-    let mut out = JsonStdout::open();
+    let mut frame = Vec::new();
     let envelope = SuccessEnvelope { ok: true, command, timestamp: now, result };
-    json::write_with(&mut out, &envelope, name, elements, view)?;
+    json_text::write_pretty(&mut frame, &envelope)?;
+    frame.push(b'\n');
+    let mut out = JsonStdout::open();
+    json::write_with(&mut out, &frame, name, elements, write_element)?;
     out.flush()?;
     Ok(())
 }
@@ -138,10 +152,9 @@ pub(crate) fn open_json_stream() -> impl Write {
 
 /// Writes one line of a JSON stream.
 pub(crate) fn print_json_line<T: Serialize>(result: T) -> Result<(), Error> {
-    let mut out = JsonStdout::open();
-    serde_json::to_writer(&mut out, &result)?;
-    out.write_all(b"\n")?;
-    out.flush()?;
+    let mut line = serde_json::to_vec(&result)?;
+    line.push(b'\n');
+    print_json_text(&line)?;
     Ok(())
 }
 
@@ -209,8 +222,10 @@ pub(crate) fn report_foreign_error(member: &str, message: &str, hint: &str) {
 /// Writes one error as JSON.
 pub(crate) fn print_failure(command: &str, now: Time, error: ErrorBody) {
     let envelope = ErrorEnvelope { ok: false, command, timestamp: now, error };
-    let mut out = JsonStdout::open();
-    let written = json::write_pretty(&mut out, &envelope).map(|()| out.flush());
+    let mut text = Vec::new();
+    let written = json_text::write_pretty(&mut text, &envelope);
+    text.push(b'\n');
+    let written = written.map(|()| print_json_text(&text));
     // A closed pipe is no error, and there is nowhere left to tell of another.
     drop(written);
 }

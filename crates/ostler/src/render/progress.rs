@@ -1,10 +1,9 @@
 //! How far long work has come: one line on stderr, only where a person sees it.
 
 use std::io::{IsTerminal, Write};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-/// How long work may take before anything is said about it, and between two words.
-const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
+use crate::timeouts::PROGRESS_INTERVAL;
 
 /// A line that is written over and over, and gone at the end.
 #[derive(Debug)]

@@ -1,6 +1,9 @@
 //! The table of sessions: one row per agent, those that wait for a person first.
 
+use std::path::Path;
+
 use flows::observe::{Observation, Observed};
+use flows::repository::checked_out_branch;
 use model::address::ShortIds;
 use model::rules::judge;
 use model::session::SessionKind;
@@ -156,7 +159,7 @@ impl SessionTable<'_> {
             (text::cut_right(&self.name_of(one), 24), Some(Colour::Cyan)),
             (age.unwrap_or_default(), None),
             (text::cut_right(&plain(digest.model.as_deref()), 24), Some(Colour::Dim)),
-            (text::cut_right(&plain(digest.branch.as_deref()), 24), Some(Colour::Dim)),
+            (text::cut_right(&branch_of(one), 24), Some(Colour::Dim)),
             (directory, None),
             (title, waits.map(|_| Colour::BoldYellow)),
         ]
@@ -178,6 +181,19 @@ impl SessionTable<'_> {
         };
         text::one_line(&name.unwrap_or_default())
     }
+}
+
+/// The branch that the agent wrote down. Where it writes none, and works, the one that its directory is on,
+/// marked as concluded.
+fn branch_of(one: &Observed) -> String {
+    let digest = &one.session.digest;
+    if let Some(branch) = &digest.branch {
+        return text::one_line(branch);
+    }
+    let is_at_work = one.verdict.status.is_active() && one.session.kind == SessionKind::Native;
+    let directory = digest.cwd.as_deref().filter(|_| is_at_work).map(Path::new);
+    let branch = directory.filter(|directory| directory.is_absolute()).and_then(checked_out_branch);
+    branch.map(|branch| format!("~{}", text::one_line(&branch))).unwrap_or_default()
 }
 
 fn first_line(table: &str) -> &str {

@@ -3,15 +3,16 @@
 use std::fmt::Write;
 
 use flows::observe::Observed;
+use flows::resume::tmux_line;
 use model::hosted::ProgramExit;
 use model::rules::judge::{self, Verdict};
 use model::rules::pins::PinRecord;
 use model::session::{Certainty, ProcessClaim, Session, SessionKind};
 use model::time::Time;
-use model::wire::{Evidence, LaunchView};
+use model::wire::{Evidence, LaunchView, TmuxPane};
 
 use crate::render::colour::{Colour, Painter};
-use crate::render::facts::FactSheet;
+use crate::render::fields::FieldPage;
 use crate::render::{duration, text};
 
 /// Whether the session is called live, over or busy by circumstances only.
@@ -28,6 +29,7 @@ pub(crate) struct SessionNotes<'a> {
     pub(crate) pin: Option<&'a PinRecord>,
     pub(crate) launch: Option<&'a LaunchView>,
     pub(crate) exit: Option<&'a ProgramExit>,
+    pub(crate) tmux: Option<&'a TmuxPane>,
 }
 
 /// One session in full.
@@ -37,22 +39,22 @@ pub(crate) fn render_session_details(
     now: Time,
     paint: Painter,
 ) -> String {
-    let mut lines = DetailLines { facts: FactSheet::new(paint), now };
+    let mut lines = DetailLines { page: FieldPage::new(paint), now };
     lines.add_verdict(one);
     lines.add_notes(one, notes);
     lines.add_digest(&one.session);
-    lines.facts.into_page()
+    lines.page.into_text()
 }
 
-/// What `show` tells of a session, line by line.
+/// What is known of a session, as fields.
 struct DetailLines {
-    facts: FactSheet,
+    page: FieldPage,
     now: Time,
 }
 
 impl DetailLines {
     fn add(&mut self, name: &str, value: Option<String>) {
-        self.facts.add_fact(name, value);
+        self.page.push_field(name, value.as_deref().unwrap_or_default());
     }
 
     fn add_time(&mut self, name: &str, time: Option<Time>) {
@@ -112,6 +114,8 @@ impl DetailLines {
             (None, code) => format!("code {}", code.unwrap_or_default()),
         });
         self.add("exit", exit);
+        let shows = notes.tmux.map(|tmux| format!("{} of tmux: {}", tmux.pane, tmux_line(tmux)));
+        self.add("pane", shows);
         self.add("warning", open_twice(one));
         self.add("held by", held_by_server(one));
         self.add("pinned", notes.pin.map(|pin| render_pin(pin, self.now)));

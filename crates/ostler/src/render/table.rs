@@ -15,7 +15,7 @@ pub(crate) struct TableColumn {
 /// How a column gives way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ColumnGive {
-    /// Never.
+    /// It keeps its width, however narrow the terminal.
     Rigid,
     /// Is cut in the middle down to this width.
     CutMiddle(usize),

@@ -8,7 +8,7 @@ use ratatui_core::style::{Color, Modifier, Style};
 
 use super::command::{help_height, help_lines};
 use super::keys::{KEY_TABLE, TopCommand};
-use super::layout::preview_inside;
+use super::layout::{preview_inside, reason_line};
 use super::list::{ListLine, is_selected};
 use super::palette::TopPalette;
 use super::pane::{PaneKind, PaneTone};
@@ -99,6 +99,9 @@ impl TopDrawing<'_> {
         if let (Some(area), Some(inside)) = (layout.preview, preview_inside(&layout)) {
             self.draw_preview_frame(buffer, area, layout.is_wide);
             cursor = self.draw_preview(buffer, inside);
+            if let Some(line) = reason_line(&layout) {
+                self.draw_reason(buffer, line);
+            }
             for row in self.state.drag.iter().flat_map(|drag| drag.marked_rows()) {
                 buffer.set_style(row.intersection(inside), Modifier::REVERSED);
             }
@@ -342,14 +345,30 @@ impl TopDrawing<'_> {
                 self.put(buffer, line, 0, edge, style);
             }
         }
-        let inside = (area.width.saturating_sub(u16::from(is_wide)), area.height.saturating_sub(1));
+        let left = u16::from(is_wide);
+        let inside = (area.width.saturating_sub(left), area.height.saturating_sub(1 + left));
         let title = self.preview_title(inside);
         let line = Rect { height: 1, ..area };
-        let left = u16::from(is_wide);
         let at = self.put(buffer, line, left, "─", style);
         let at = self.put(buffer, line, at, &title, style.remove_modifier(Modifier::DIM));
         let rest = usize::from(area.width.saturating_sub(at));
         self.put(buffer, line, at, &"─".repeat(rest), style);
+    }
+
+    /// Why the selected session is where it stands in the list, one key away from all of the evidence.
+    fn draw_reason(&self, buffer: &mut Buffer, area: Rect) {
+        let state = self.state;
+        let is_about_another = matches!(state.pane, PaneKind::Found | PaneKind::Events)
+            || matches!(state.mode, TopMode::Confirm(_) | TopMode::Reply { .. });
+        let Some((row, why)) = state.selected_row().zip(state.why.as_ref()) else { return };
+        if is_about_another {
+            return;
+        }
+        let at = self.put(buffer, area, 1, "why", self.palette.muted());
+        let style = self.palette.row_style(row);
+        let at = self.put(buffer, area, at + 1, self.palette.row_glyph(row), style);
+        let room = usize::from(area.width.saturating_sub(at + 1));
+        self.put(buffer, area, at + 1, &text::cut_right(why, room), self.palette.muted());
     }
 
     /// What is shown, and of whom: never of the selected session while it is about another thing.

@@ -9,9 +9,13 @@ pub(crate) enum TopKeyCode {
     Char(char),
     Enter,
     Tab,
+    /// Tab with Shift.
+    BackTab,
     Escape,
     Backspace,
     Delete,
+    Insert,
+    Function(u8),
     Up,
     Down,
     Left,
@@ -48,6 +52,8 @@ impl TopKey {
             TopKeyCode::Escape => "Esc".to_owned(),
             TopKeyCode::PageUp => "PgUp".to_owned(),
             TopKeyCode::PageDown => "PgDn".to_owned(),
+            TopKeyCode::BackTab => "Shift-Tab".to_owned(),
+            TopKeyCode::Function(number) => format!("F{number}"),
             other => format!("{other:?}"),
         };
         let ctrl = if self.ctrl { "Ctrl-" } else { "" };
@@ -71,8 +77,10 @@ impl TopKey {
             "PgDn" => PageDown,
             "Enter" => Enter,
             "Tab" => Tab,
+            "Shift-Tab" => BackTab,
             "Backspace" => Backspace,
             "Delete" => Delete,
+            "Insert" => Insert,
             "Up" => Up,
             "Down" => Down,
             "Left" => Left,
@@ -80,6 +88,10 @@ impl TopKey {
             "Home" => Home,
             "End" => End,
             other => {
+                let number = other.strip_prefix('F').and_then(|number| number.parse().ok());
+                if let Some(number @ 1..=12) = number {
+                    return Some(Self::plain(Function(number)));
+                }
                 let mut letters = other.chars();
                 match (letters.next(), letters.next()) {
                     (Some(letter), None) if !letter.is_control() => Char(letter),
@@ -90,11 +102,21 @@ impl TopKey {
         Some(Self::plain(code))
     }
 
+    /// The key without Alt, if it came as Escape and that key: on the wire the two are the same. Keys that
+    /// have sequences of their own say Alt in them.
+    pub(crate) fn behind_escape(self) -> Option<Self> {
+        use TopKeyCode::{Backspace, Char, Enter, Tab};
+        let can_follow = matches!(self.code, Char(_) | Enter | Tab | Backspace);
+        (self.alt && can_follow).then_some(Self { alt: false, ..self })
+    }
+
     /// As `send-keys` names it, so that the terminal's own modes decide its bytes.
     pub(crate) fn send_name(self) -> String {
         let code = match self.code {
             TopKeyCode::Char(' ') => "Space".to_owned(),
             TopKeyCode::Char(letter) => letter.to_string(),
+            TopKeyCode::BackTab => "Shift+Tab".to_owned(),
+            TopKeyCode::Function(number) => format!("F{number}"),
             other => format!("{other:?}"),
         };
         let ctrl = if self.ctrl { "Ctrl+" } else { "" };
@@ -164,16 +186,17 @@ enum Reading {
 
 impl TopInputParser {
     /// Whether something is held back that is a key of its own if nothing follows. `ESC [` is not: it
-    /// begins a paste, whose rest comes however slow the line is, and must not be read as keys.
+    /// begins a paste, whose rest comes however slow the line is, and must not be read as keys; nor is half
+    /// a letter behind Escape.
     pub(crate) fn is_holding(&self) -> bool {
         match self.held.as_slice() {
             [0x1b] => self.pasted.is_none(),
-            [0x1b, next] => self.pasted.is_none() && *next != b'[',
+            [0x1b, next] => self.pasted.is_none() && b"O]P_^".contains(next),
             _ => false,
         }
     }
 
-    /// Reads bytes.
+    /// Parses bytes of the terminal into keys; what may go on waits for more.
     pub(crate) fn feed(&mut self, bytes: &[u8]) -> Vec<TopInput> {
         self.held.extend_from_slice(bytes);
         let mut told = Vec::new();
@@ -256,6 +279,9 @@ fn read_input(bytes: &[u8]) -> Reading {
         [0x1b] => Reading::Partial,
         [0x1b, b'[', rest @ ..] => read_control_sequence(rest),
         [0x1b, b'O'] => Reading::Partial,
+        [0x1b, b'O', letter @ b'P'..=b'S', ..] => {
+            Reading::Whole(3, key(TopKeyCode::Function(letter - b'P' + 1)))
+        }
         [0x1b, b'O', letter, ..] => Reading::Whole(3, arrow(*letter).and_then(key)),
         // What a terminal answers (OSC, DCS, APC) ends with ST or BEL.
         [0x1b, b']' | b'P' | b'_' | b'^', rest @ ..] => read_string(rest),
@@ -324,20 +350,32 @@ fn read_control_sequence(rest: &[u8]) -> Reading {
     let code = match last {
         b'~' => match numbers.first() {
             Some(1 | 7) => Some(TopKeyCode::Home),
+            Some(2) => Some(TopKeyCode::Insert),
             Some(3) => Some(TopKeyCode::Delete),
             Some(4 | 8) => Some(TopKeyCode::End),
             Some(5) => Some(TopKeyCode::PageUp),
             Some(6) => Some(TopKeyCode::PageDown),
+            Some(number) => function_key(*number),
             _ => None,
         },
-        b'Z' => Some(TopKeyCode::Tab),
+        b'Z' => Some(TopKeyCode::BackTab),
         letter => arrow(letter),
     };
     let held = numbers.get(1).copied().unwrap_or(1).saturating_sub(1);
-    let pressed = code.map(|code| {
-        TopInput::Key(TopKey { code, ctrl: held & 4 != 0, alt: held & 2 != 0 || last == b'Z' })
-    });
+    let pressed =
+        code.map(|code| TopInput::Key(TopKey { code, ctrl: held & 4 != 0, alt: held & 2 != 0 }));
     Reading::Whole(whole, pressed)
+}
+
+/// `CSI number ~`, as the VT220 numbered its keys.
+fn function_key(number: u16) -> Option<TopKeyCode> {
+    let place = match number {
+        11..=15 => number - 10,
+        17..=21 => number - 11,
+        23 | 24 => number - 12,
+        _ => return None,
+    };
+    u8::try_from(place).ok().map(TopKeyCode::Function)
 }
 
 fn arrow(letter: u8) -> Option<TopKeyCode> {
@@ -396,7 +434,9 @@ mod tests {
         assert_eq!(names(b"\x03\x1b\x0d\x1d\x1bx"), ["Ctrl-c", "Alt-Enter", "Ctrl-]", "Alt-x"]);
         assert_eq!(names("é漢".as_bytes()), ["é", "漢"]);
         assert_eq!(names(b"\x1b"), ["Esc"]);
-        for name in ["n", "Enter", "Ctrl-c", "Alt-Enter", "Esc", "PgDn", "Space", "Ctrl-]"] {
+        assert_eq!(names(b"\x1b[Z\x1bOP\x1b[24~\x1b[2~"), ["Shift-Tab", "F1", "F12", "Insert"]);
+        let names_of_keys = ["n", "Enter", "Ctrl-c", "Alt-Enter", "Esc", "PgDn", "Space", "Ctrl-]"];
+        for name in names_of_keys.into_iter().chain(["Shift-Tab", "F5", "F"]) {
             assert_eq!(TopKey::parse(name).unwrap().name(), name);
         }
         assert_eq!(TopKey::parse("Hyper-x"), None);
@@ -424,6 +464,17 @@ mod tests {
             told.extend(parser.flush_held());
         }
         assert_eq!(told, [TopInput::Paste("rm -rf\rq".to_owned())]);
+    }
+
+    #[test]
+    fn half_a_letter_behind_escape_is_waited_for() {
+        let mut parser = TopInputParser::default();
+        let mut told = parser.feed(b"\x1b\xc3");
+        told.extend(parser.flush_held());
+        assert_eq!(told, []);
+        told.extend(parser.feed(b"\xa9"));
+        let pressed = TopKey { code: TopKeyCode::Char('é'), ctrl: false, alt: true };
+        assert_eq!(told, [TopInput::Key(pressed)]);
     }
 
     #[test]

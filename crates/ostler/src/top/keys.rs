@@ -44,6 +44,13 @@ pub(crate) enum TopCommand {
     Redraw,
 }
 
+impl TopCommand {
+    /// Whether it ends or changes something without asking first.
+    pub(crate) const fn acts_at_once(self) -> bool {
+        matches!(self, Self::Undo | Self::Pin | Self::Quit | Self::Suspend)
+    }
+}
+
 /// One line of the table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KeyBinding {

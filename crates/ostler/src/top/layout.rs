@@ -22,16 +22,22 @@ pub(crate) struct TopLayout {
     pub(crate) is_wide: bool,
 }
 
-/// What the preview shows inside its title line (and, side by side, its left edge).
+/// What the preview shows inside its title line (and, side by side, its left edge and the reason below).
 pub(crate) fn preview_inside(layout: &TopLayout) -> Option<Rect> {
     let area = layout.preview?;
     let left = u16::from(layout.is_wide);
-    (area.height > 1 && area.width > left).then(|| Rect {
+    (area.height > 1 + left && area.width > left).then(|| Rect {
         x: area.x + left,
         y: area.y + 1,
         width: area.width - left,
-        height: area.height - 1,
+        height: area.height - 1 - left,
     })
+}
+
+/// Where the reason of the selected session's state stands: side by side there is room for it.
+pub(crate) fn reason_line(layout: &TopLayout) -> Option<Rect> {
+    let inside = preview_inside(layout).filter(|_| layout.is_wide)?;
+    Some(Rect { y: inside.y + inside.height, height: 1, ..inside })
 }
 
 /// The layout of a screen; `is_whole` gives the preview all of it.

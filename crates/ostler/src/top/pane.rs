@@ -174,6 +174,31 @@ pub(crate) fn evidence_of(observation: &Observation, name: &SessionName) -> Pane
     PaneText::of_page(&page)
 }
 
+/// Why a session's state is what it is, in one line: the fact that decides it, since when, and how sure
+/// that is.
+pub(crate) fn why_of(observation: &Observation, name: &SessionName) -> Option<String> {
+    let one = find_session(observation, name)?;
+    let evidence = explain_verdict(&one.session, &one.verdict, &observation.circumstances);
+    let first = |effects: &[&str]| {
+        let does = |effect: &str| effects.iter().any(|wanted| effect.starts_with(wanted));
+        evidence.iter().find(|fact| does(&fact.effect))
+    };
+    let fact =
+        first(&["decides the activity", "fits the activity"]).or_else(|| first(&["decides"]))?;
+    let sure = match one.verdict.liveness {
+        liveness if !liveness.is_alive() && !liveness.is_dead() => "not proven",
+        _ if sessions::is_derived(one) => "derived",
+        _ => "proven",
+    };
+    let mut why = format!("{sure}: {}", harmless(&fact.fact));
+    // What is read anew with every look has no time of its own.
+    if fact.age_ms >= 1000 {
+        let at = duration::local_time(fact.observed_at);
+        let _ = write!(why, ", {}", at.split(' ').next_back().unwrap_or(""));
+    }
+    Some(why)
+}
+
 /// How many entries of a conversation are shown, and how much of each.
 const MAX_TALK_ENTRIES: usize = 60;
 const MAX_ENTRY_CHARS: usize = 2000;

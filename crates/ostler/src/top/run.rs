@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use flows::live::{LiveFeed, LiveUpdate};
 use flows::observe::{Observation, ObserveScope};
@@ -32,20 +32,9 @@ use super::state::{TopAction, TopConsent, TopMode, TopState};
 use super::tty::{TtyOutput, restore_before_panics};
 use super::work::{KeptPlan, TopPlace, TopWorkers, WorkOutcome};
 use crate::error::Error;
+use crate::timeouts::{AGE_INTERVAL, ESCAPE_REST, FRAME_INTERVAL, PREVIEW_REST};
 
 mod panes;
-
-/// How long the selection has to rest before its terminal is joined.
-const PREVIEW_REST: Duration = Duration::from_millis(120);
-
-/// How long an Escape waits for what may follow it.
-const ESCAPE_REST: Duration = Duration::from_millis(30);
-
-/// Between two frames that only ages ask for: labels that change at different seconds share one.
-const AGE_INTERVAL: Duration = Duration::from_secs(60);
-
-/// Between two frames that no key asked for.
-const FRAME_INTERVAL: Duration = Duration::from_millis(33);
 
 /// How the dashboard is opened.
 pub(crate) struct TopOptions<'a> {
@@ -346,6 +335,7 @@ impl TopRun<'_> {
             }
         }
         self.is_dirty = true;
+        self.renew_reason();
         if self.state.selection != before {
             self.load_pane();
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use flows::search::{
     EntryHit, EntryScope, QueryOptions, RunningSearch, SearchQuery, SessionScope, list_targets,
@@ -16,12 +16,7 @@ use super::pane::{PaneText, PaneTone};
 use super::row::harmless;
 use super::work::{TopPlace, WorkOutcome};
 use crate::render::{duration, text};
-
-/// How long nothing must be typed before a search begins.
-const TYPING_REST: Duration = Duration::from_millis(100);
-
-/// How often a search looks whether it is still wanted, at the latest.
-const WANTED_CHECK_INTERVAL: Duration = Duration::from_millis(20);
+use crate::timeouts::{TYPING_REST, WANTED_CHECK_INTERVAL};
 
 /// How many hits are shown at most, of each session and together.
 const MAX_SESSION_HITS: usize = 5;

@@ -2,7 +2,6 @@
 //! elsewhere comes out as [`TopAction`]s.
 
 use std::collections::HashMap;
-use std::time::Duration;
 
 use model::filter::FilterWords;
 use model::rules::attention::AttentionGroup;
@@ -12,15 +11,14 @@ use model::time::Time;
 use super::draft::TextDraft;
 use super::drag::TopDrag;
 use super::input::{MAX_PASTE_BYTES, TopInput, TopKey, TopKeyCode};
-use super::keys::TopKeyMap;
+use super::keys::{TopCommand, TopKeyMap};
 use super::layout::{TopLayout, layout_screen};
 use super::list::{ListLine, ListShape, TopSelection, is_selected, selection_of};
 use super::pane::{PaneKind, PaneText};
 use super::replies::ReplyKeys;
 use super::row::{LookedTimes, TopRow};
 
-/// How long after a key the order of the rows stays.
-pub(crate) const ORDER_REST: Duration = Duration::from_millis(400);
+pub(crate) use crate::timeouts::ORDER_REST;
 
 /// How many events are remembered.
 const MAX_EVENTS: usize = 500;
@@ -111,6 +109,8 @@ pub(crate) struct TopState {
     pub(crate) mode: TopMode,
     pub(crate) pane: PaneKind,
     pub(crate) pane_text: PaneText,
+    /// Why the selected session is in its state, in one line.
+    pub(crate) why: Option<String>,
     /// What waits for a `y`. It is no pane: nothing that happens meanwhile can take its place.
     pub(crate) plan: PaneText,
     /// Whether the preview has the whole screen.
@@ -153,6 +153,7 @@ impl TopState {
             mode: TopMode::List,
             pane: PaneKind::Screen,
             pane_text: PaneText::default(),
+            why: None,
             plan: PaneText::default(),
             is_preview_whole: false,
             by_project: false,
@@ -360,9 +361,16 @@ impl TopState {
     }
 
     fn type_input(&mut self, input: TopInput) -> Vec<TopAction> {
-        if input == TopInput::Key(TopKey::ctrl(']')) {
+        let end = TopKey::ctrl(']');
+        if input == TopInput::Key(end) {
             self.mode = TopMode::List;
             return vec![TopAction::EndTyping];
+        }
+        if input == TopInput::Key(TopKey { alt: true, ..end }) {
+            // Escape for the program, and the key behind it for us.
+            self.mode = TopMode::List;
+            let escape = TopInput::Key(TopKey::plain(TopKeyCode::Escape));
+            return vec![TopAction::Type(vec![escape]), TopAction::EndTyping];
         }
         match input {
             TopInput::Mouse(_) => Vec::new(),
@@ -375,6 +383,9 @@ impl TopState {
         // What ends the dashboard does so everywhere but in a terminal that is typed into.
         if pressed == TopKey::ctrl('c') {
             return vec![TopAction::Quit];
+        }
+        if let Some(second) = pressed.behind_escape().filter(|_| !self.is_one_key(pressed)) {
+            return self.apply_escape_and(second, now);
         }
         self.message = None;
         self.drag = None;
@@ -392,13 +403,6 @@ impl TopState {
             }
             TopMode::List | TopMode::Typing { .. } => match self.keys.command_of(pressed) {
                 Some(command) => self.run_command(command, now),
-                // On the wire Alt-x is Escape and x: two quick keys cannot be told from one. A person
-                // who bound no such key meant the two.
-                None if pressed.alt && matches!(pressed.code, TopKeyCode::Char(_)) => {
-                    let mut actions = self.apply_key(TopKey::plain(TopKeyCode::Escape), now);
-                    actions.extend(self.apply_key(TopKey { alt: false, ..pressed }, now));
-                    actions
-                }
                 None => {
                     let name = pressed.name();
                     self.message = Some(format!("{name} does nothing here; ? lists the keys."));
@@ -406,6 +410,32 @@ impl TopState {
                 }
             },
         }
+    }
+
+    /// Whether a key with Alt is meant as one here: it writes, or somebody bound it.
+    fn is_one_key(&self, pressed: TopKey) -> bool {
+        match (&self.mode, pressed.code) {
+            (TopMode::Reply { .. }, TopKeyCode::Enter | TopKeyCode::Backspace)
+            | (TopMode::Filter | TopMode::Search, TopKeyCode::Backspace) => true,
+            (TopMode::Reply { .. } | TopMode::Filter | TopMode::Search, _) => false,
+            _ => self.keys.command_of(pressed).is_some(),
+        }
+    }
+
+    /// On the wire Alt-x is Escape and x: two quick keys, or two that a loaded machine reads late, cannot be
+    /// told from one. Where Alt-x means nothing they are the two, in every mode, so that none is lost.
+    fn apply_escape_and(&mut self, second: TopKey, now: Time) -> Vec<TopAction> {
+        use TopMode::{Filter, Reply, Search};
+        let was_writing = matches!(self.mode, Filter | Search | Reply { .. });
+        let mut actions = self.apply_key(TopKey::plain(TopKeyCode::Escape), now);
+        let command = self.keys.command_of(second);
+        if was_writing && !second.ctrl && command.is_some_and(TopCommand::acts_at_once) {
+            // Whoever wrote may have meant a word's Alt key, and not to end or to undo anything.
+            self.message = Some(format!("Press {} again if you mean it.", second.name()));
+            return actions;
+        }
+        actions.extend(self.apply_key(second, now));
+        actions
     }
 
     /// Selects, and remembers what was looked at before.

@@ -19,6 +19,8 @@ use super::pane::{PaneKind, PaneText, PaneTone};
 use super::row::{TopRow, harmless};
 use super::state::{TopAction, TopConsent, TopMode, TopState};
 
+mod escape;
+
 const NOW: Time = Time::from_millis(1_800_000_000_000);
 const PLAIN: TopPalette = TopPalette { has_colour: false, is_ascii: false };
 
@@ -244,6 +246,7 @@ fn row_07_every_size_has_its_picture_and_none_panics() {
         state.pane_text = PaneText::of_page(
             "you 14:28:59\n  Move the token check\nagent 14:29:07\n  It happens twice.",
         );
+        state.why = Some("proven: the agent's own word on what it is doing, 14:29:07".to_owned());
         insta::assert_snapshot!(format!("top_{columns}x{rows}"), text_of(&draw(&state, PLAIN)));
     }
     let ascii = TopPalette { has_colour: false, is_ascii: true };
@@ -279,16 +282,6 @@ fn row_11_what_is_typed_goes_to_the_terminal_and_nowhere_else() {
     assert_eq!(selected(&state), before, "the list did not move, and nothing was ended");
     assert_eq!(press(&mut state, b"\x1d", NOW), [TopAction::EndTyping]);
     assert_eq!(press(&mut state, b"q", NOW), [TopAction::Quit]);
-}
-
-#[test]
-fn escape_and_a_key_that_arrive_together_are_both_heard() {
-    let mut state = state_of(120, 40, some_rows());
-    press(&mut state, b"/docs\r", NOW);
-    // A loaded machine reads them at once; `/` lost, `q` would end the dashboard.
-    let heard = press(&mut state, b"\x1b/quiet", NOW);
-    assert!(!heard.contains(&TopAction::Quit), "{heard:?}");
-    assert_eq!(state.filter.text(), "quiet");
 }
 
 #[test]

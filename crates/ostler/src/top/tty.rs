@@ -8,12 +8,14 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use flows::terminal::screen::RESTORE;
 use ratatui_core::buffer::{Buffer, Cell};
 use ratatui_core::layout::Rect;
 use ratatui_core::style::{Color, Modifier};
+
+use crate::timeouts::{FLUSH_INTERVAL, RESTORE_TIMEOUT};
 
 /// The other screen, no cursor, pastes in brackets.
 const ENTER_SCREEN: &str = "\x1b[?1049h\x1b[?25l\x1b[?2004h\x1b[0m\x1b[2J";
@@ -26,9 +28,6 @@ const FRAME_END: &str = "\x1b[?2026l";
 pub(crate) fn leaving_bytes() -> String {
     format!("{RESTORE}\x1b8")
 }
-
-/// How long a terminal that does not read is waited for when it is given back.
-const RESTORE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Whether the terminal is ours now; asked by the panic hook.
 static IS_ENTERED: AtomicBool = AtomicBool::new(false);
@@ -74,7 +73,7 @@ impl TtyOutput {
         let until = Instant::now() + RESTORE_TIMEOUT;
         let mut is_through = self.flush_pending();
         while !is_through && Instant::now() < until {
-            std::thread::sleep(Duration::from_millis(5));
+            std::thread::sleep(FLUSH_INTERVAL);
             is_through = self.flush_pending();
         }
         IS_ENTERED.store(false, Ordering::Relaxed);

@@ -6,7 +6,6 @@ use std::collections::HashSet;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::Duration;
 
 use flows::control::deliveries::ControlLedger;
 use flows::control::prompt::{PromptError, PromptRequest, deliver_prompt};
@@ -29,18 +28,9 @@ use super::replies::ReplyOutcome;
 use super::state::{TopConsent, TopMode};
 use crate::error::{self, Error};
 use crate::render::text;
-
-/// How long an agent that works is waited for before a reply is given up.
-const REPLY_IDLE_TIMEOUT: Duration = Duration::from_secs(600);
-
-/// How long the agent may take to record a reply.
-const REPLY_ACCEPT_TIMEOUT: Duration = Duration::from_secs(15);
-
-/// How long an agent has to end by itself.
-const STOP_GRACE: Duration = Duration::from_secs(10);
-
-/// How long condensing may take.
-const CONDENSE_TIME_BUDGET: Duration = Duration::from_secs(20);
+use crate::timeouts::{
+    AGENT_STOP_GRACE, CONDENSE_TIME_BUDGET, REPLY_ACCEPT_TIMEOUT, REPLY_IDLE_TIMEOUT,
+};
 
 /// How many things of a plan are listed.
 const MAX_LISTED_ITEMS: usize = 200;
@@ -262,7 +252,7 @@ impl TopPlace {
 
     /// Stops what was shown.
     pub(crate) fn carry_out_stop(&self, plan: StopPlan, target: &SessionName) -> WorkOutcome {
-        let options = StopOptions { grace: STOP_GRACE, now: false, turn_only: false };
+        let options = StopOptions { grace: AGENT_STOP_GRACE, now: false, turn_only: false };
         let look_again = || self.glance_at(target);
         let stopped = plan.carry_out(&options, &self.terminals, &look_again);
         said(stopped.map_err(Error::from).map(|stopped| describe_stop(&stopped, target)))

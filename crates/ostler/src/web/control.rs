@@ -6,7 +6,7 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use flows::writer::{HomeId, fallback_directory};
 use model::wire::WebTab;
@@ -18,9 +18,8 @@ use tokio::time::timeout;
 
 use super::server::tab_view;
 use super::{WebState, make_link};
+use crate::timeouts::{CONTROL_TIMEOUT, PAGE_ACCEPT_BACKOFF};
 
-/// How long either side waits for the other.
-const CONTROL_TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest line.
 const MAX_LINE_BYTES: u64 = 64 << 10;
 
@@ -122,7 +121,7 @@ pub(super) fn serve_control(
         let _server = server;
         loop {
             let Ok((stream, _)) = listener.accept().await else {
-                tokio::time::sleep(Duration::from_millis(50)).await;
+                tokio::time::sleep(PAGE_ACCEPT_BACKOFF).await;
                 continue;
             };
             if !sys::socket::peer_of(&stream).is_ok_and(|peer| peer.is_us()) {
@@ -138,7 +137,7 @@ async fn answer_order(mut stream: tokio::net::UnixStream, state: &Arc<WebState>)
     let (reader, mut writer) = stream.split();
     let mut line = String::new();
     tokio::io::BufReader::new(reader.take(MAX_LINE_BYTES)).read_line(&mut line).await?;
-    let order: WebOrder = serde_json::from_str(&line)?;
+    let order: WebOrder = serde_json::from_slice(line.as_bytes())?;
     let worker = Arc::clone(state);
     // What is kept of tabs is written by the writer, who may be busy.
     let answer = tokio::task::spawn_blocking(move || carry_out(&worker, &order)).await;
@@ -212,5 +211,5 @@ fn exchange_lines(mut stream: &UnixStream, order: &WebOrder) -> Result<WebAnswer
     let mut answer = String::new();
     BufReader::new(stream).read_line(&mut answer)?;
     // One that does not understand an order says nothing; one that says more than this knows is newer.
-    serde_json::from_str(&answer).map_err(|_| WebControlError::OtherRelease)
+    serde_json::from_slice(answer.as_bytes()).map_err(|_| WebControlError::OtherRelease)
 }

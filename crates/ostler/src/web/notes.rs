@@ -6,7 +6,6 @@
 use std::collections::HashSet;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
 use flows::work::{WorkPatience, carry_out_within, carry_out_work};
 use flows::writer::{AskLimits, PageOrder, Work};
@@ -15,12 +14,10 @@ use sys::machine::Machine;
 
 use crate::api::ApiFailure;
 use crate::error::Error;
+use crate::timeouts::NOTE_WRITER_TIMEOUT;
 
 /// How many events may wait to be written; a writer that is held for long loses further ones.
 const MOST_WAITING: usize = 1024;
-
-/// How long another writer is waited for.
-const NOTE_WRITER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Writes what pages do.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use http_body_util::{BodyExt, Limited};
 use hyper::body::{Bytes, Incoming};
@@ -28,13 +28,10 @@ use crate::api::{
     ApiFailure, ApiReply, ApiRight, DoorRoute, MAX_BODY_BYTES, RouteMatch, RouteWork,
     document_reply, json_reply, match_route, reply_failure,
 };
+use crate::timeouts::{PAGE_ACCEPT_BACKOFF, PAGE_BODY_TIMEOUT, PAGE_HEADER_TIMEOUT};
 
 /// How many connections are served at once; beyond that, a connection without a request goes.
 const MOST_CONNECTIONS: usize = 256;
-/// How long a client may take for the head of a request, and be silent between two.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a client may take for a body.
-const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest head of a request.
 const MAX_HEAD_BYTES: usize = 32 << 10;
 
@@ -84,14 +81,13 @@ async fn accept_connections(
     state: Arc<WebState>,
     places: Arc<Semaphore>,
 ) {
-    const BACKOFF: Duration = Duration::from_millis(50);
     let mut guests: VecDeque<Guest> = VecDeque::new();
     loop {
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
                 tracing::debug!(%error, "a connection was not accepted");
-                sleep(BACKOFF).await;
+                sleep(PAGE_ACCEPT_BACKOFF).await;
                 continue;
             }
         };
@@ -128,7 +124,9 @@ async fn serve_connection(stream: TcpStream, state: Arc<WebState>, has_asked: Ar
         }
     });
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).max_buf_size(MAX_HEAD_BYTES);
+    http.timer(TokioTimer::new())
+        .header_read_timeout(PAGE_HEADER_TIMEOUT)
+        .max_buf_size(MAX_HEAD_BYTES);
     let connection = http.serve_connection(TokioIo::new(stream), service).with_upgrades();
     if let Err(error) = connection.await {
         // A connection that breaks is its client's loss.
@@ -240,7 +238,7 @@ pub(super) fn check_right(tab: &SignedTab, right: ApiRight) -> Result<(), ApiFai
 }
 
 async fn read_body(body: Incoming) -> Result<Bytes, ApiFailure> {
-    match timeout(BODY_TIMEOUT, Limited::new(body, MAX_BODY_BYTES).collect()).await {
+    match timeout(PAGE_BODY_TIMEOUT, Limited::new(body, MAX_BODY_BYTES).collect()).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(_)) => Err(ApiFailure::too_large()),
         Err(_) => {

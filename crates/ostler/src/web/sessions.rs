@@ -178,7 +178,7 @@ fn row_key(one: &Observed) -> String {
 
 /// A session as `ls` has it, with its group, and the name of the terminal that it runs in.
 fn row_value(one: &Observed, group: AttentionGroup, all: &[Observed]) -> Option<Value> {
-    let mut row = serde_json::to_value(one.session_view()).ok()?;
+    let mut row = model::json_text::to_json_value(&one.session_view()).ok()?;
     let is_its_terminal = |other: &&Observed| {
         other.session.kind == SessionKind::Hosted
             && one.session.linked.iter().any(|linked| linked.id == other.session.id)

@@ -5,7 +5,7 @@
 //! time. Time is an argument.
 
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -14,20 +14,14 @@ use model::time::Time;
 use sha2::{Digest, Sha256};
 
 use crate::api::{ApiFailure, ApiRight};
+use crate::timeouts::{CODE_LIFETIME, LINK_KEY_LIFETIME, TICKET_LIFETIME, WRONG_SECRET_WINDOW};
 
-/// How long a key of a link is good.
-const KEY_LIFETIME: Duration = Duration::from_secs(600);
-/// How long a ticket is good.
-const TICKET_LIFETIME: Duration = Duration::from_secs(10);
-/// How long a code can be confirmed.
-const CODE_LIFETIME: Duration = Duration::from_secs(600);
 /// How many keys, tickets and codes are remembered; the oldest go.
 const MOST_PENDING: usize = 64;
 /// How many tabs may be signed in; the one that was used longest ago goes.
 const MOST_TABS: usize = 256;
 /// How many wrong secrets a minute are told apart from too many.
 const MOST_WRONG: usize = 10;
-const WRONG_WINDOW: Duration = Duration::from_secs(60);
 
 type SecretHash = [u8; 32];
 
@@ -75,7 +69,7 @@ impl SignIns {
     /// A key for one tab.
     pub(super) fn new_key(&mut self, now: Instant) -> std::io::Result<String> {
         let key = random_secret()?;
-        put_pending(&mut self.keys, &key, now + KEY_LIFETIME, ());
+        put_pending(&mut self.keys, &key, now + LINK_KEY_LIFETIME, ());
         Ok(key)
     }
 
@@ -234,7 +228,7 @@ impl SignIns {
     }
 
     fn refuse(&mut self, now: Instant, message: &str) -> ApiFailure {
-        while self.wrong.front().is_some_and(|at| now.duration_since(*at) > WRONG_WINDOW) {
+        while self.wrong.front().is_some_and(|at| now.duration_since(*at) > WRONG_SECRET_WINDOW) {
             self.wrong.pop_front();
         }
         if self.wrong.len() >= MOST_WRONG {
@@ -285,6 +279,8 @@ fn take_pending<T>(
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn signed_in(sign_ins: &mut SignIns, now: Instant) -> (String, SignedTab) {
@@ -300,7 +296,7 @@ mod tests {
         sign_ins.redeem_key(&key, ApiRight::Watch, now).unwrap();
         let again = sign_ins.redeem_key(&key, ApiRight::Watch, now).unwrap_err();
         assert_eq!(again.code, "UNAUTHORIZED");
-        let after = now + KEY_LIFETIME + Duration::from_millis(1);
+        let after = now + LINK_KEY_LIFETIME + Duration::from_millis(1);
         assert!(sign_ins.redeem_key(&late, ApiRight::Watch, after).is_err());
         let guesses = (0..20).map(|guess| {
             sign_ins.redeem_key(&format!("{guess}"), ApiRight::Watch, after).unwrap_err().code

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -34,6 +34,7 @@ use super::server::check_right;
 use super::sessions::SessionsChannel;
 use super::terminal_channel::TerminalChannel;
 use crate::api::{ApiFailure, ApiReply, ApiRight, ReplyBody};
+use crate::timeouts::{PAGE_PING_INTERVAL, PAGE_SEND_TIMEOUT, PAGE_SILENCE_TIMEOUT};
 
 const PROTOCOL: &str = "ostler.v1";
 const TICKET_PREFIX: &str = "ticket.";
@@ -41,11 +42,6 @@ const TICKET_PREFIX: &str = "ticket.";
 const MOST_CHANNELS: usize = 16;
 /// The longest message of a page.
 const MAX_MESSAGE_BYTES: usize = 1 << 20;
-const PING_INTERVAL: Duration = Duration::from_secs(20);
-/// A page that says nothing for so long is gone.
-const SILENCE_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long a page may take to read one message.
-const SEND_TIMEOUT: Duration = Duration::from_secs(20);
 
 const OTHER_VERSION: u16 = 4001;
 const NOT_UNDERSTOOD: u16 = 4002;
@@ -215,7 +211,7 @@ async fn serve_socket(
     if let SocketEnd::Code(code, reason) = end {
         let frame = CloseFrame { code: CloseCode::from(code), reason: reason.into() };
         // A page that does not hear it sees the connection end.
-        let _ = timeout(SEND_TIMEOUT, socket.stream.close(Some(frame))).await;
+        let _ = timeout(PAGE_SEND_TIMEOUT, socket.stream.close(Some(frame))).await;
     }
     for (_, channel) in socket.channels.drain() {
         channel.leave().await;
@@ -226,7 +222,7 @@ async fn serve_socket(
 impl TabSocket {
     async fn run(&mut self, mut woken: mpsc::Receiver<u32>) -> SocketEnd {
         let mut revised = self.state.revised.subscribe();
-        let mut ping = interval(PING_INTERVAL);
+        let mut ping = interval(PAGE_PING_INTERVAL);
         ping.tick().await;
         loop {
             let done = tokio::select! {
@@ -240,7 +236,7 @@ impl TabSocket {
                 },
                 _ = revised.changed() => self.check_signed_in().await,
                 _ = ping.tick() => {
-                    if self.heard.elapsed() > SILENCE_TIMEOUT {
+                    if self.heard.elapsed() > PAGE_SILENCE_TIMEOUT {
                         Err(SocketEnd::Gone)
                     } else {
                         self.send(&json!({ "ping": true })).await
@@ -422,7 +418,7 @@ impl TabSocket {
     }
 
     async fn send_text(&mut self, text: String) -> Result<(), SocketEnd> {
-        match timeout(SEND_TIMEOUT, self.stream.send(Message::text(text))).await {
+        match timeout(PAGE_SEND_TIMEOUT, self.stream.send(Message::text(text))).await {
             Ok(Ok(())) => Ok(()),
             _ => Err(SocketEnd::Gone),
         }

@@ -9,7 +9,6 @@ use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
 
 use flows::terminal::screen::{Screen, ScreenLimits, ScreenSize};
 use flows::terminal::stream::{self, FrameKind, Keyboard};
@@ -22,11 +21,7 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
-/// How long a host may take to read what is typed.
-const TYPE_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// How long a host may take to send its screen, before what has come is shown.
-const FIRST_SCREEN_TIMEOUT: Duration = Duration::from_secs(2);
+use crate::timeouts::{FIRST_SCREEN_TIMEOUT, HOST_TYPE_TIMEOUT};
 
 /// What is read of a host at once.
 const READ_BYTES: usize = 64 << 10;
@@ -265,7 +260,7 @@ impl TerminalWriter {
         self.has_keyboard.load(Ordering::Relaxed)
     }
 
-    /// Types bytes.
+    /// Sends what was typed to the host.
     pub(super) async fn type_bytes(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         self.send_frame(FrameKind::Bytes, bytes).await
     }
@@ -287,7 +282,7 @@ impl TerminalWriter {
     async fn send_frame(&mut self, kind: FrameKind, payload: &[u8]) -> std::io::Result<()> {
         let mut frame = Vec::new();
         stream::put_frame(&mut frame, kind, payload);
-        match timeout(TYPE_TIMEOUT, self.write.write_all(&frame)).await {
+        match timeout(HOST_TYPE_TIMEOUT, self.write.write_all(&frame)).await {
             Ok(written) => written,
             Err(_) => Err(std::io::ErrorKind::TimedOut.into()),
         }

@@ -108,7 +108,7 @@ impl Entry {
 pub(crate) struct Stage {
     pub(crate) home: TempHome,
     pub(crate) own: TempHome,
-    /// What `ID` stands for.
+    /// What `ID` stands for: what the stage has, or else what the first line before a case made.
     id: String,
     _agent: Option<Agent>,
     /// The hook of an agent that asks for a permission.
@@ -135,6 +135,7 @@ impl Stage {
     pub(crate) fn renewed(mut self) -> Self {
         self.end_terminals();
         self.own = TempHome::new();
+        self.id.clear();
         self
     }
 
@@ -281,6 +282,9 @@ impl Stage {
             let id = entry.file_name().into_string().unwrap();
             let _ = self.command(&format!("access stop {id}")).output();
         }
+        if self.state().join("daemon.log").exists() {
+            let _ = self.command("daemon stop").output();
+        }
     }
 }
 
@@ -303,12 +307,16 @@ impl Stages {
     /// Runs a line after those that come before it, and says what it changed.
     pub(crate) fn run(&mut self, case: &Case, line: &str) -> Outcome {
         let known = self.0.iter().position(|(name, _)| *name == case.stage);
-        let stage = match known.map(|at| self.0.swap_remove(at).1) {
+        let mut stage = match known.map(|at| self.0.swap_remove(at).1) {
             Some(stage) => stage.renewed(),
             None => Stage::new(&case.stage),
         };
         for before in &case.before {
-            stage.run(before).exits(0);
+            let ran = stage.run(before).exits(0);
+            if stage.id.is_empty() {
+                // What it made, named by its first word.
+                stage.id = ran.stdout.split_whitespace().next().unwrap_or_default().to_owned();
+            }
         }
         let seen = |path: &Path| path.exists().then(|| Snapshot::of(path));
         let (foreign, own) = (Snapshot::of(stage.home.path()), seen(&stage.state()));

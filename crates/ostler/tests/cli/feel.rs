@@ -54,6 +54,11 @@ fn b5_the_id_that_ls_prints_works() {
             assert!(whole.starts_with(&id), "{line}: {id} is not {whole}");
         }
     }
+    // Claude Code wrote no branch into this one: that of its directory is shown, marked.
+    let table = wide(&home, "ls").stdout;
+    assert!(table.contains("  ~linked  "), "{table}");
+    git(&linked, "checkout -q --detach");
+    assert!(!wide(&home, "ls").stdout.contains("~linked"));
     live.kill();
 }
 
@@ -192,6 +197,26 @@ fn show_tells_how_to_resume() {
 }
 
 #[test]
+fn show_names_the_pane_of_tmux_that_an_agent_is_in() {
+    let home = TempHome::new();
+    let agent = FakeAgent::with(&home, "claude", home.path(), |command| {
+        command.arg("1000").env("TMUX", "/tmp/tmux 0/lab,12,0").env("TMUX_PANE", "%3")
+    });
+    claude_session(&home, &close_id(1), home.path().to_str().unwrap(), "hello");
+    let registration = agent.registration(&close_id(1), home.path());
+    home.write(format!(".claude/sessions/{}.json", agent.pid()), registration.to_string());
+    let shown = run(&home, "show -").stdout;
+    assert!(
+        shown.contains("pane  %3 of tmux: tmux -S '/tmp/tmux 0/lab' switch-client -t %3"),
+        "{shown}"
+    );
+    let json = run(&home, "show - --json").result();
+    assert_eq!(json["tmux"], serde_json::json!({ "socket": "/tmp/tmux 0/lab", "pane": "%3" }));
+    agent.kill();
+    assert_eq!(run(&home, "show - --json").result().get("tmux"), None);
+}
+
+#[test]
 fn b7_a_session_that_is_not_hosted_is_said_to_be_elsewhere() {
     let home = TempHome::new();
     let live = FakeAgent::start(&home, "claude", home.path());
@@ -228,6 +253,34 @@ fn b17_messages_name_the_list_to_look_in() {
     }
     let none = run(&home, "ls --activity waiting").exits(0).stdout;
     assert_eq!(none, "No live agent session is like that. `-a` looks at ended ones too.\n");
+}
+
+#[test]
+fn a_family_without_a_command_means_the_usual_one() {
+    let home = super::run::sample_home();
+    for (family, usual) in [
+        ("hooks", "status"),
+        ("daemon", "status"),
+        ("config", "show"),
+        ("trash", "ls"),
+        ("vault", "ls"),
+        ("access", "list"),
+        ("store", "ls"),
+        ("agents", "ls"),
+        ("webhook", "ls"),
+        ("fuse", "ls"),
+        ("skills", "list"),
+    ] {
+        let (short, whole) = (run(&home, family), run(&home, &format!("{family} {usual}")));
+        assert_eq!((short.code, &short.stdout), (whole.code, &whole.stdout), "{family}");
+        assert_eq!(short.stderr, whole.stderr, "{family}");
+        let json = run(&home, &format!("{family} --json")).envelope();
+        assert_eq!(json["command"], format!("{family} {usual}"));
+        let help = run(&home, &format!("{family} --help")).exits(0).stdout;
+        assert!(help.contains(&format!("Without a command: `{family} {usual}`.")), "{help}");
+    }
+    assert_eq!(run(&home, "hooks --no-such-option").code, 2);
+    assert_eq!(run(&home, "hooks instal").code, 2);
 }
 
 #[test]

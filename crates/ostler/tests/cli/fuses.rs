@@ -108,6 +108,24 @@ fn row_78_a_fuse_on_what_is_gone_or_another_process_has_is_moot() {
 }
 
 #[test]
+fn row_78_a_fuse_on_what_cannot_be_looked_into_is_held_back() {
+    let (home, repo) = super::live::lab();
+    super::run::claude_session(&home, ID, repo.to_str().unwrap(), "hello");
+    let agent = super::live::FakeAgent::start(&home, "claude", &repo);
+    // It says that it runs on another machine.
+    let mut record = agent.registration(ID, &repo);
+    record["pidDomain"] = json!("linux:0123456789abcdef0123456789abcdef:4026531836");
+    super::live::register(&home, &agent, &record);
+    run(&home, &format!("fuse set {ID} --after 0s --do stop")).exits(0);
+    let _daemon = Daemon::start(&home);
+    let fuse = await_settled(&home);
+    assert_eq!(fuse["state"], "held-back", "{fuse}");
+    assert_eq!(events(&home, "fuse.fired")[0]["detail"]["result"], "held-back");
+    let table = sys::proc::read_process_table();
+    assert!(!table.has_ended(agent.pid()), "nobody was signalled");
+}
+
+#[test]
 fn a_fuse_stops_a_session_with_its_tree() {
     let home = TempHome::new();
     let agent = live_agent(&home);

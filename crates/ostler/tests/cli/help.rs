@@ -205,32 +205,6 @@ fn row_17_every_refused_command_line_has_one_form() {
 }
 
 #[test]
-fn row_17_a_family_alone_lists_what_is_there() {
-    const LISTING: [&str; 4] = ["ls", "list", "status", "show"];
-    let mut families = 0;
-    for family in REGISTRY.commands.iter().filter(|entry| !entry.name.contains(' ')) {
-        let member = LISTING.iter().map(|word| format!("{} {word}", family.name));
-        let Some(member) = member.into_iter().find(|name| REGISTRY.leaves.contains(name)) else {
-            continue;
-        };
-        // Alone it serves the page.
-        if family.name == "web" {
-            continue;
-        }
-        let home = TempHome::new();
-        let (alone, whole) = (run(&home, &family.name), run(&home, &member));
-        assert_eq!((alone.code, &alone.stdout), (whole.code, &whole.stdout), "{}", family.name);
-        let told = run(&home, &format!("--json {}", family.name)).envelope();
-        assert_eq!(told["command"], member.as_str(), "{told}");
-        families += 1;
-    }
-    assert!(families >= 12, "{families}");
-    // One that lists nothing says what it has.
-    let refused = run(&TempHome::new(), "record").exits(2);
-    assert!(refused.stderr.contains("export"), "{}", refused.stderr);
-}
-
-#[test]
 fn version_answers_in_every_form() {
     let home = TempHome::new();
     for line in ["version", "--version", "-V"] {

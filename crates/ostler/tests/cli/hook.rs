@@ -59,6 +59,42 @@ fn a_report_is_one_private_line_with_its_owner() {
     assert_eq!(mode(&state(&home)), 0o700);
 }
 
+/// A time as the spool has it, so many seconds ago.
+fn ago(seconds: &str) -> String {
+    let when = format!("{seconds} seconds ago");
+    let date = ran(Command::new("date").args(["-u", "-d", &when, "+%Y-%m-%dT%H:%M:%S.%3NZ"]));
+    date.stdout.trim().to_owned()
+}
+
+/// As Qwen does after Esc: the record of the interrupt and a notification come together.
+#[test]
+fn b12_a_notification_makes_the_word_before_an_interrupt_no_newer() {
+    let home = TempHome::new();
+    let mut agent = Agent::start(&home, ID);
+    agent.begin();
+    agent.hook("Notification", json!({ "notification_type": "auth_success" }));
+    let shows = || run(&home, "ls -a --json").exits(0).session(ID)["activity"].clone();
+    assert_eq!(shows(), "working");
+    let times = [ago("20"), ago("20"), ago("10")];
+    let lines: String = spooled(&home)
+        .into_iter()
+        .zip(&times)
+        .map(|(mut line, time)| {
+            line["at"] = json!(time);
+            format!("\n{line}\n")
+        })
+        .collect();
+    fs::write(spool(&home), lines).unwrap();
+    let interrupted = json!({
+        "type": "user", "sessionId": ID, "cwd": agent.directory, "timestamp": times[2],
+        "message": { "role": "user",
+                     "content": [{ "type": "text", "text": "[Request interrupted by user]" }] },
+    });
+    let mut transcript = fs::OpenOptions::new().append(true).open(&agent.transcript).unwrap();
+    writeln!(transcript, "{interrupted}").unwrap();
+    assert_eq!(shows(), "idle");
+}
+
 #[test]
 fn what_cannot_be_understood_is_logged_and_harmless() {
     let home = TempHome::new();

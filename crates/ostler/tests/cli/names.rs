@@ -166,6 +166,143 @@ fn results_are_seldom_dropped_without_a_note() {
     assert!(dropped <= most, "{dropped} results are dropped in {all} lines, at most {most}");
 }
 
+/// Crates whose spans of time stand in their `timeouts.rs`, by name.
+const CRATES_THAT_WAIT: [&str; 6] = ["access", "flows", "host", "net", "openclaw", "ostler"];
+
+/// How many spans of time may stand elsewhere: the limits of the daemon's client are a table of their own.
+const MAX_LOOSE_SPANS: usize = 12;
+
+/// Whether a line makes a span of time out of a number.
+fn writes_a_span(line: &str) -> bool {
+    let units = ["from_secs(", "from_millis(", "from_mins("];
+    let begins_with_digit =
+        |rest: &str| rest.starts_with(|c: char| c.is_ascii_digit()) && !rest.starts_with("0)");
+    units.iter().any(|unit| {
+        let written = format!("Duration::{unit}");
+        line.split(written.as_str()).skip(1).any(begins_with_digit)
+    })
+}
+
+#[test]
+fn spans_of_time_have_names_in_one_place_per_crate() {
+    let crates = workspace().join("crates");
+    let mut loose = Vec::new();
+    for (path, text) in shipped_sources() {
+        let below = path.strip_prefix(&crates).unwrap();
+        let of_crate = below.iter().next().unwrap().to_string_lossy().into_owned();
+        // What a rule says of time is policy, and stands beside the rule.
+        let is_policy = below.components().any(|part| part.as_os_str() == "rules");
+        if !CRATES_THAT_WAIT.contains(&&*of_crate) || is_policy || path.ends_with("timeouts.rs") {
+            continue;
+        }
+        let is_code = |line: &&str| !line.trim_start().starts_with("//");
+        for line in shipped_part(&text).lines().filter(is_code).filter(|line| writes_a_span(line)) {
+            loose.push(format!("{}: {}", below.display(), line.trim()));
+        }
+    }
+    let count = loose.len();
+    assert!(count <= MAX_LOOSE_SPANS, "{count} spans of time outside timeouts.rs: {loose:#?}");
+}
+
+#[test]
+fn spans_of_time_are_recognised() {
+    assert!(writes_a_span("let until = now + Duration::from_secs(5 * 60);"));
+    assert!(writes_a_span("std::thread::sleep(std::time::Duration::from_millis(20));"));
+    assert!(!writes_a_span("Duration::from_millis(params.timeout_ms)"));
+    assert!(!writes_a_span("Duration::from_secs(0)"));
+}
+
+/// The doc comments of a text, each as its words, with the line below it. One word in backticks is the name
+/// of something outside the program, and says enough.
+fn doc_comments(text: &str) -> Vec<(Vec<&str>, &str)> {
+    let mut found = Vec::new();
+    let mut words: Vec<&str> = Vec::new();
+    for line in text.lines().map(str::trim) {
+        match line.strip_prefix("///").or_else(|| line.strip_prefix("//!")) {
+            Some(said) => words.extend(said.split_whitespace()),
+            None if words.is_empty() => {}
+            None => found.push((std::mem::take(&mut words), line)),
+        }
+    }
+    found
+}
+
+#[test]
+fn no_doc_comment_is_one_word() {
+    let mut short = Vec::new();
+    for (path, text) in shipped_sources() {
+        // Below `cli`, they are the words of the help.
+        if path
+            .components()
+            .any(|part| part.as_os_str() == "cli" || part.as_os_str() == "agent_tty")
+        {
+            continue;
+        }
+        for (words, below) in doc_comments(shipped_part(&text)) {
+            if words.len() == 1 && !words[0].contains('`') {
+                short.push(format!("{}: {:?} above `{below}`", path.display(), words[0]));
+            }
+        }
+    }
+    assert!(short.is_empty(), "a comment of one word says what the name says: {short:#?}");
+}
+
+/// The public items that a text declares, but those of traits.
+fn public_items(text: &str) -> Vec<&str> {
+    let kinds = ["fn", "struct", "enum", "trait", "type", "const", "static"];
+    let mut found = Vec::new();
+    for line in text.lines() {
+        let Some(rest) = line.trim_start().strip_prefix("pub") else { continue };
+        let rest = match rest.strip_prefix('(') {
+            Some(scope) => scope.split_once(')').map_or("", |(_, rest)| rest),
+            None => rest,
+        };
+        let mut words = rest.split([' ', '(', '<', ':', ';', '=']).filter(|word| !word.is_empty());
+        let is_modifier = |word: &&str| ["async", "unsafe"].contains(word);
+        let mut word = words.find(|word| !is_modifier(word));
+        if word == Some("const") && rest.contains("const fn ") {
+            word = words.next();
+        }
+        if word.is_some_and(|word| kinds.contains(&word)) {
+            found.extend(words.next());
+        }
+    }
+    found
+}
+
+#[test]
+fn every_public_item_is_used() {
+    let root = workspace();
+    let mut texts = sources_below(&root.join("crates"));
+    for beside in ["xtask", "fuzz"] {
+        texts.extend(sources_below(&root.join(beside)));
+    }
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for (_, text) in &texts {
+        for word in text.split(|c: char| !c.is_alphanumeric() && c != '_') {
+            *counts.entry(word).or_default() += 1;
+        }
+    }
+    let sources = shipped_sources();
+    let mut unused = Vec::new();
+    for (path, text) in &sources {
+        // Declarations of one platform are used by code of that platform only.
+        for name in public_items(shipped_part(text)).iter().filter(|_| !is_platform_file(path)) {
+            if counts.get(name) == Some(&1) {
+                unused.push(format!("{}: {name}", path.display()));
+            }
+        }
+    }
+    assert!(unused.is_empty(), "public, and named nowhere else: {unused:#?}");
+}
+
+#[test]
+fn public_items_are_recognised() {
+    let text = "pub struct One<T> {\n    pub two: u8,\npub(crate) const fn three() {\npub const FOUR: u8 = 4;\n\
+                pub async fn five(\npub(in crate::x) type Six = u8;\nfn seven() {\npub mod eight;";
+    assert_eq!(public_items(text), ["One", "three", "FOUR", "five", "Six"]);
+}
+
 /// Whether a text defines something of this name.
 fn defines(text: &str, name: &str) -> bool {
     let ends = |rest: &str| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_');

@@ -201,6 +201,20 @@ fn row_17_every_page_is_in_the_book_and_every_link_leads_somewhere() {
 }
 
 #[test]
+fn the_page_of_decisions_lists_every_one() {
+    let directory = workspace().join("docs/decisions");
+    let list = fs::read_to_string(directory.join("README.md")).unwrap();
+    let listed: Vec<String> = links_of(&list);
+    for (name, _) in pages() {
+        let Some(page) = name.strip_prefix("decisions/").filter(|page| *page != "README.md") else {
+            continue;
+        };
+        let times = listed.iter().filter(|link| *link == page).count();
+        assert_eq!(times, 1, "docs/decisions/README.md lists {page}");
+    }
+}
+
+#[test]
 fn row_17_the_page_of_exit_codes_is_the_table() {
     let home = TempHome::new();
     let page = fs::read_to_string(workspace().join("docs/exit-codes.md")).unwrap();

@@ -160,6 +160,53 @@ fn row_56_an_agent_does_not_stop_itself() {
     assert!(runs(agent.pid()));
 }
 
+#[test]
+fn row_56_an_agent_may_stop_another_session_and_that_is_recorded() {
+    let (home, repo) = lab();
+    let caller = "22222222-2222-4222-8222-222222222222";
+    let script = format!(
+        "while [ ! -e go ]; do sleep 0.05; done; \"$OSTLER\" stop {ID} --json > out; \
+         echo $? > code; sleep 1000"
+    );
+    let target = start_agent(&home, &repo, "sleep 1000");
+    claude_session(&home, caller, repo.to_str().unwrap(), "the other one");
+    let like_us = ostler(&home);
+    let agent = FakeAgent::with(&home, "claude", &repo, |command| {
+        for (name, value) in like_us.get_envs() {
+            command.env(name, value.unwrap_or_default());
+        }
+        command.env("OSTLER", env!("CARGO_BIN_EXE_ostler")).args(["-c", &script])
+    });
+    register(&home, &agent, &agent.registration(caller, &repo));
+    fs::write(repo.join("go"), "").unwrap();
+    assert_eq!(written_pid(&repo.join("code")), 0, "{:?}", fs::read_to_string(repo.join("out")));
+    assert!(!runs(target.pid()) && runs(agent.pid()));
+    let told = run(&home, "events --json").exits(0).stdout;
+    let stopped = told.lines().find(|line| line.contains("session.stopped")).unwrap();
+    let stopped: Value = serde_json::from_str(stopped).unwrap();
+    assert_eq!(stopped["session"], ID, "{stopped}");
+    assert_eq!(stopped["detail"]["by"], format!("claude-code:{caller}"), "{stopped}");
+}
+
+#[test]
+fn row_55_a_zombie_is_dead_and_what_it_left_is_an_orphan() {
+    let (home, repo) = lab();
+    let script =
+        format!("export CLAUDE_CODE_SESSION_ID={ID}; setsid sleep 1000 & echo $! > tool; wait");
+    let agent = start_agent(&home, &repo, &script);
+    let tool = written_pid(&repo.join("tool"));
+    // Nobody asks for its end: its parent is this test, which goes on.
+    let _ = Command::new("kill").args(["-KILL", &agent.pid().to_string()]).status();
+    wait_until("it is a zombie", || !runs(agent.pid()));
+    assert!(Path::new(&format!("/proc/{}", agent.pid())).exists());
+    let refused = run(&home, &format!("stop {ID} --json")).exits(13).envelope();
+    assert_eq!(refused["error"]["details"]["reason"], "not-alive", "{refused:#}");
+    assert_eq!(run(&home, "ls -a --json").session(ID)["liveness"]["state"], "dead");
+    let result = run(&home, &format!("stop {ID} --orphans --json")).exits(0).result();
+    assert_eq!(ending_of(&result, tool), "term", "{result:#}");
+    assert!(!runs(tool));
+}
+
 /// What Claude Code would write of a process that another one started.
 fn register_pid(home: &TempHome, pid: u32, id: &str, repo: &Path, status: &str) {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();

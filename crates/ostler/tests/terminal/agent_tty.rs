@@ -25,6 +25,25 @@ fn ostler_agent_tty_is_the_same() {
 }
 
 #[test]
+fn f6_capabilities_are_those_of_this_machine() {
+    let stage = stage();
+    let can = |path: &str| -> Vec<String> {
+        let version =
+            ran(stage.command().env("PATH", path).args(["version", "--json"])).exits(0).result();
+        let all = version["capabilities"].as_array().unwrap().clone();
+        let available = all.iter().filter(|one| one["status"] == "available");
+        available.map(|one| one["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let nothing = can("/nowhere");
+    assert!(nothing.iter().any(|name| name == "dashboard"), "{nothing:?}");
+    assert!(!nothing.iter().any(|name| name == "record-export-webm"), "{nothing:?}");
+    stage.home.write("bin/ffmpeg", "");
+    let with_encoder = can(stage.home.join("bin").to_str().unwrap());
+    assert!(with_encoder.iter().any(|name| name == "record-export-webm"), "{with_encoder:?}");
+    assert_eq!(stage.fails(&["record", "export", "x"]), (2, "INVALID_INPUT".into()));
+}
+
+#[test]
 fn help_begins_and_ends_with_a_word_to_agents() {
     let help = stage().run(&["--help"]).exits(0).stdout;
     assert!(help.starts_with("MANDATORY FOR CODING AGENTS:"), "{help}");

@@ -366,6 +366,88 @@ fn row_62_an_agent_that_asks_ostler_gets_its_answer_and_one_that_cannot_is_refus
 }
 
 #[test]
+fn row_62_what_an_agents_own_server_holds_is_answered_once_and_its_password_is_nowhere() {
+    let stage = Stage::new(Name::Ostler);
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/terminal/fake_opencode.py");
+    stage.home.write("fake/opencode.py", std::fs::read(script).unwrap());
+    let words = "#!/bin/sh\nexec python3 \"$(dirname \"$0\")\"/opencode.py \"$@\"\n";
+    let program = stage.home.write("fake/opencode", words);
+    std::fs::set_permissions(program, PermissionsExt::from_mode(0o755)).unwrap();
+    let terminal = create(&stage, &["--agent", "opencode", "--permissions", "ostler"]);
+    stage.ok(&["wait", &terminal, "--text", "serving", "--timeout", "20000"]);
+    let asked = stage.ok(&["permits"])["requests"].as_array().unwrap().clone();
+    assert_eq!(asked.len(), 2, "{asked:?}");
+    assert_eq!((&asked[0]["request"], &asked[0]["session"]), (&json!("per_1"), &json!("ses_lab1")));
+    assert_eq!(
+        (&asked[0]["tool"], &asked[0]["input"]["patterns"]),
+        (&json!("bash"), &json!(["ls 1"]))
+    );
+    // In the environment of that process, and nowhere else.
+    let pid = stage.pid(&terminal, "childPid");
+    let environ = std::fs::read(format!("/proc/{pid}/environ")).unwrap();
+    let environ = String::from_utf8_lossy(&environ).into_owned();
+    let password =
+        environ.split('\0').find_map(|one| one.strip_prefix("OPENCODE_SERVER_PASSWORD="));
+    let password = password.unwrap().to_owned();
+    assert_eq!(password.len(), 32, "128 bits");
+    let command_line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap();
+    assert!(!String::from_utf8_lossy(&command_line).contains(&password));
+    let mut found = Vec::new();
+    super::launch::files_with(&stage.root, &[&password], &mut found);
+    assert_eq!(found, Vec::<String>::new());
+    assert_eq!(stage.ok(&["permit", "ses_lab1", "per_1", "--allow"])["answered"], "allow");
+    let deny = || {
+        let words = ["permit", "ses_lab1", "per_2", "--deny", "--message", "not on a Friday"];
+        stage.run(&words).code
+    };
+    let mut codes = std::thread::scope(|threads| {
+        let both = [threads.spawn(deny), threads.spawn(deny)];
+        both.map(|one| one.join().unwrap())
+    });
+    codes.sort_unstable();
+    // These have no files of sessions: once nothing is asked, nobody of that name is known.
+    assert!(codes[0] == 0 && [3, 4].contains(&codes[1]), "exactly one is taken: {codes:?}");
+    assert_eq!(stage.ok(&["permits"])["requests"], json!([]));
+    assert!([3, 4].contains(&stage.run(&["permit", "ses_lab1", "per_1", "--allow"]).code));
+    let answers = std::fs::read_to_string(stage.home.join("answers")).unwrap();
+    let answers: Vec<Value> =
+        answers.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let denied = json!({"id": "per_2", "reply": "reject", "message": "not on a Friday"});
+    assert_eq!(answers, [json!({"id": "per_1", "reply": "once"}), denied]);
+}
+
+#[test]
+fn row_62_what_an_agent_asks_in_a_file_is_answered_once_in_the_other() {
+    let stage = Stage::new(Name::Ostler);
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/terminal/fake_qwen.py");
+    stage.home.write("fake/qwen.py", std::fs::read(script).unwrap());
+    let words = "#!/bin/sh\nexec python3 \"$(dirname \"$0\")\"/qwen.py \"$@\"\n";
+    let program = stage.home.write("fake/qwen", words);
+    std::fs::set_permissions(program, PermissionsExt::from_mode(0o755)).unwrap();
+    let terminal = create(&stage, &["--agent", "qwen", "--permissions", "ostler"]);
+    stage.ok(&["wait", &terminal, "--text", "asking", "--timeout", "20000"]);
+    let asked = stage.ok(&["permits"])["requests"].as_array().unwrap().clone();
+    assert_eq!(asked.len(), 2, "a person has decided the third: {asked:?}");
+    assert_eq!((&asked[0]["request"], &asked[0]["agent"]), (&json!("req-1"), &json!("qwen")));
+    assert_eq!(asked[0]["input"], json!({"command": "ls 1"}));
+    assert_eq!(stage.ok(&["permit", "77777777", "req-1", "--allow"])["answered"], "allow");
+    let deny = || stage.run(&["permit", "77777777", "req-2", "--deny"]).code;
+    let mut codes = std::thread::scope(|threads| {
+        let both = [threads.spawn(deny), threads.spawn(deny)];
+        both.map(|one| one.join().unwrap())
+    });
+    codes.sort_unstable();
+    // These have no files of sessions: once nothing is asked, nobody of that name is known.
+    assert!(codes[0] == 0 && [3, 4].contains(&codes[1]), "exactly one is taken: {codes:?}");
+    assert!([3, 4].contains(&stage.run(&["permit", "77777777", "req-3", "--allow"]).code));
+    let answers = std::fs::read_to_string(stage.home.join("answers")).unwrap();
+    let answers: Vec<Value> =
+        answers.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let answer = |request: &str, allowed: bool| json!({"type": "confirmation_response", "request_id": request, "allowed": allowed});
+    assert_eq!(answers, [answer("req-1", true), answer("req-2", false)]);
+}
+
+#[test]
 fn row_75_no_agent_is_started_in_a_locked_directory_or_below_it() {
     let stage = stage();
     let below = stage.home.join("work/below");

@@ -58,7 +58,7 @@ fn a_run_gives_exit_code_and_output() {
 #[test]
 fn runs_work_in_other_shells_too() {
     let stage = stage();
-    for shell in ["/bin/sh", "/bin/dash"] {
+    for shell in ["/bin/sh", "/bin/dash", "/usr/bin/fish"] {
         if !std::path::Path::new(shell).exists() {
             continue;
         }
@@ -370,6 +370,20 @@ fn every_export_is_made() {
         let text = std::fs::read_to_string(made["artifactPath"].as_str().unwrap()).unwrap();
         assert!(text.starts_with(begins), "{format}: {}", &text[..text.len().min(200)]);
     }
+}
+
+#[test]
+fn a_recording_is_what_the_ending_of_its_file_says() {
+    let stage = stage();
+    let id = stage.create(&["/bin/echo", "hello"]);
+    stage.ok(&["wait", &id, "--exit"]);
+    let (page, other) = (stage.home.join("x.html"), stage.home.join("x.anything"));
+    let export =
+        |path: &std::path::Path| stage.ok(&["record", "export", &id, "-o", path.to_str().unwrap()]);
+    assert_eq!(export(&page)["format"], "html");
+    assert_eq!(export(&other)["format"], "asciicast");
+    assert_eq!(stage.ok(&["record", "export", &id])["format"], "asciicast");
+    assert!(std::fs::read_to_string(page).unwrap().contains("hello"));
 }
 
 #[test]

@@ -105,7 +105,7 @@ fn row_20_a_host_that_is_killed_in_mid_delivery_leaves_an_unproven_one() {
         until("the paste", || !claude.noted("pasted").is_empty());
         kill(host, "-KILL");
         let (code, answer) = sent.join().unwrap();
-        assert!([4, 6].contains(&code), "{answer}");
+        assert_eq!((code, &answer["error"]["code"]), (6, &"HOST_UNREACHABLE".into()), "{answer}");
     });
     assert_eq!(kept(&claude, &id)[0]["state"], "unproven");
     assert_eq!(claude.noted("pasted").len(), 1);
@@ -126,6 +126,28 @@ fn row_23_a_working_agent_is_waited_for_and_rows_28_29_the_end_of_a_turn_is_told
         assert_eq!((code, &answer["error"]["code"]), (17, &"TURN_FAILED".into()), "{answer}");
         assert_eq!(answer["error"]["details"]["delivery"]["turn"]["end"], told);
     }
+}
+
+#[test]
+fn rows_28_29_the_end_of_an_earlier_prompts_turn_is_waited_for_by_its_delivery() {
+    let send = |options: &[&str]| {
+        let (claude, id) = idle(options);
+        let (code, answer) = claude.run(&["prompt", &id, TEXT]);
+        assert_eq!(code, 0, "{answer}");
+        let delivery = answer["result"]["id"].as_str().unwrap().to_owned();
+        (claude, delivery)
+    };
+    let (claude, delivery) = send(&["turn=1"]);
+    let (code, answer) = claude.run(&["wait", "--turn", &delivery[..20]]);
+    assert_eq!((code, &answer["result"]["turn"]["end"]), (0, &"answered".into()), "{answer}");
+    assert_eq!(claude.run(&["wait", "--turn", "no-such-delivery"]).0, 3);
+    let (claude, delivery) = send(&["turn=0.5", "end=limited"]);
+    let (code, answer) = claude.run(&["wait", "--turn", &delivery]);
+    assert_eq!((code, &answer["error"]["code"]), (17, &"TURN_FAILED".into()), "{answer}");
+    assert_eq!(answer["error"]["details"]["delivery"]["turn"]["end"], "limited");
+    let (claude, delivery) = send(&["turn=600"]);
+    let (code, answer) = claude.run(&["wait", "--turn", &delivery, "--timeout", "300"]);
+    assert_eq!((code, &answer["error"]["code"]), (11, &"WAIT_TIMEOUT".into()), "{answer}");
 }
 
 #[test]
@@ -172,6 +194,11 @@ fn row_21_an_agent_that_is_killed_after_enter_is_told_by_its_transcript() {
         assert!([14, 15].contains(&code), "{answer}");
     });
     assert_ne!(kept(&claude, &id)[0]["state"], "accepted");
+    let (code, listed) = claude.run(&["ls", "-a", "--agent", "claude-code"]);
+    assert_eq!(code, 0, "{listed}");
+    let sessions = listed["result"]["sessions"].as_array().unwrap();
+    let one = sessions.iter().find(|one| one["id"] == *id).unwrap_or_else(|| panic!("{listed}"));
+    assert_eq!(one["status"], "exited", "{one}");
 }
 
 #[test]
@@ -199,8 +226,33 @@ fn row_93_a_prompt_works_beside_a_store_that_cannot_be_written() {
     for words in [&["resume", &id][..], &["launch", "claude"]] {
         let (code, answer) = claude.run(words);
         assert_eq!((code, &answer["result"]["state"]), (12, &"ready".into()), "{answer}");
+        let told = answer["result"]["incomplete"].as_array().unwrap();
+        assert!(told.iter().any(|one| one["source"] == "store"), "{answer}");
+    }
+}
+
+#[test]
+fn row_93_all_of_it_works_while_another_process_holds_the_writer_lock() {
+    let (claude, id) = idle(&[]);
+    let work = claude.stage.home.directory("work");
+    let pauses = Pauses::new();
+    pauses.arm("lock.begun");
+    let mut lock = claude.command();
+    pauses.apply(lock.args(["lock", work.to_str().unwrap(), "--by", "ada"]));
+    let mut lock = lock.stdout(std::process::Stdio::null()).spawn().unwrap();
+    pauses.wait("lock.begun");
+    let (code, answer) = claude.run(&["prompt", &id, TEXT]);
+    assert_eq!((code, &answer["result"]["state"]), (12, &"accepted".into()), "{answer}");
+    assert_eq!(answer["result"]["incomplete"][0]["source"], "store", "{answer}");
+    let (code, answer) = claude.run(&["stop", &id]);
+    assert_eq!((code, &answer["result"]["stopped"][0]["left"]), (12, &serde_json::json!([])));
+    for words in [&["resume", &id][..], &["launch", "claude"]] {
+        let (code, answer) = claude.run(words);
+        assert_eq!((code, &answer["result"]["state"]), (12, &"ready".into()), "{answer}");
         assert_eq!(answer["result"]["incomplete"][0]["source"], "store", "{answer}");
     }
+    pauses.release("lock.begun");
+    assert!(lock.wait().unwrap().success(), "and nothing was taken from whoever held it");
 }
 
 #[test]

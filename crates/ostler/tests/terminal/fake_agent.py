@@ -7,6 +7,9 @@ dialog=1     a question is open               opens=1    a question opens when a
 claude=DIR   keeps a registration and a transcript there, as Claude Code does; then also:
 status=WORD  what the registration says       alter=1    records another text than it was given
 late=S       seconds until it records a prompt
+alter=2      records its beginning only      alter=3    records it with one letter changed
+drops=N      records so many prompts and no more
+rotates=1    puts its transcript aside and records in a new one; rotates=2: copies an old record of the text there, and does not record it
 turn=S       seconds until its turn ends      end=WORD   how: answered, failed, limited, interrupted
 asks=S       after so long a question is open in the turn
 trust=1      asks whether to trust the directory; login=1, update=1 in the same way
@@ -43,7 +46,7 @@ def note(**what):
 
 
 SESSION = "5b1e0c52-8a5e-4b8e-9a55-d0a3a0c3c001"
-late, ends, status = [], [], options.get("status", "idle")
+late, ends, status, recorded = [], [], options.get("status", "idle"), 0
 argument = lambda name: agent_words[agent_words.index(name) + 1] if name in (agent_words or []) else None
 if agent_words is not None:
     SESSION = argument("--resume") or argument("--session-id") or SESSION
@@ -70,8 +73,10 @@ def register():
     os.rename(path + ".new", path)
 
 
-def append_lines(lines):
-    at = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime())
+def append_lines(lines, at=None):
+    now = time.time()
+    seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now))
+    at = at or f"{seconds}.{int(now * 1000) % 1000:03d}Z"
     common = {"sessionId": SESSION, "cwd": os.getcwd(), "timestamp": at,
               "version": options.get("version", "2.1.325")}
     with open(claude_file(f"projects/-x/{SESSION}.jsonl"), "a") as file:
@@ -106,14 +111,24 @@ def record_denial():
 
 
 def record_prompt(text):
-    global status, SESSION
+    global status, SESSION, recorded
     if number("clears"):
         SESSION = "88888888-8888-4888-8888-%012d" % os.getpid()
         register()
         if number("clears") > 1:
             return
         options["clears"] = "0"
-    append_lines([{"type": "user", "message": {"role": "user", "content": text}}])
+    told = {"type": "user", "message": {"role": "user", "content": text}}
+    path = claude_file(f"projects/-x/{SESSION}.jsonl")
+    if number("drops") and recorded >= number("drops"):
+        return
+    recorded += 1
+    if number("rotates") and os.path.exists(path):
+        os.rename(path, path + ".old")
+        if number("rotates") > 1:
+            append_lines([told], "2020-01-01T00:00:00.000Z")
+            return
+    append_lines([told])
     note(recorded=True)
     if number("denies"):
         record_denial()
@@ -128,7 +143,8 @@ def record_prompt(text):
 def take_prompt(text):
     note(prompt=text)
     if "claude" in options:
-        late.append((time.time() + number("late"), text + "!" if number("alter") else text))
+        altered = [text, text + "!", text[:-1], text.replace("e", "a", 1)][int(number("alter"))]
+        late.append((time.time() + number("late"), altered))
 
 
 HEADINGS = [("trust", "Do you trust the files in this folder?"), ("login", "Select login method:"),

@@ -139,6 +139,31 @@ fn row_69_nothing_is_made_before_everything_is_checked() {
 }
 
 #[test]
+fn row_69_a_slot_whose_agent_breaks_is_told_and_the_others_go_on() {
+    let claude = InstalledClaude::new(&[]);
+    let repo = repository(&claude);
+    let broken = claude.stage.home.write("bin/gemini", "#!/bin/sh\necho it is broken; exit 3\n");
+    std::fs::set_permissions(&broken, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let words = ["launch", "claude", "gemini", "claude:opus", TEXT, "--group", "g", "--worktree"];
+    let (code, answer) = run_in(&claude, &repo, &words);
+    assert_eq!(code, 17, "the worst of them: {answer}");
+    let told = match &answer["result"]["slots"] {
+        Value::Null => &answer["error"]["details"]["slots"],
+        slots => slots,
+    };
+    let states: Vec<&str> = told
+        .as_array()
+        .unwrap_or_else(|| panic!("{answer}"))
+        .iter()
+        .map(|slot| slot["launch"]["state"].as_str().unwrap_or("none"))
+        .collect();
+    assert_eq!(states, ["accepted", "failed", "accepted"], "{answer}");
+    assert_eq!(claude.noted("prompt"), [TEXT, TEXT]);
+    let (_, listed) = run_in(&claude, &repo, &["groups", "g"]);
+    assert_eq!(listed["result"]["members"].as_array().unwrap().len(), 3, "{listed}");
+}
+
+#[test]
 fn several_agents_are_waited_for_all_at_once_or_any_of_them() {
     let claude = InstalledClaude::new(&[]);
     let repo = repository(&claude);

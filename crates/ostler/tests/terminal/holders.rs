@@ -1,6 +1,7 @@
 //! Who holds a conversation, when that is several, nobody, or somebody who cannot be seen (control.md rows 42, 45, 46,
 //! 48, 52).
 
+use std::io::Write;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
@@ -63,6 +64,25 @@ fn row_42_a_holder_in_another_pid_namespace_may_hold_it() {
 }
 
 #[test]
+fn row_42_a_holder_whose_registration_cannot_be_read_may_hold_it() {
+    let (claude, id) = paused();
+    let _foreign = ForeignClaude::start(&claude, &id);
+    let pid = u32::try_from(holders(&claude, &id)[0]["process"]["pid"].as_u64().unwrap()).unwrap();
+    let registration = claude.stage.home.join(format!(".claude/sessions/{pid}.json"));
+    std::fs::write(&registration, "{\"pid\": ").unwrap();
+    let started = claude.noted("started").len();
+    for words in [&["resume", &id][..], &["resume", &id, "--take-over"]] {
+        let (code, answer) = claude.run(words);
+        assert_eq!(code, 13, "{words:?} {answer}");
+        if words.len() == 2 {
+            assert_eq!(reason(&answer), "maybe-held", "{answer}");
+        }
+    }
+    assert_eq!(claude.noted("started").len(), started, "nothing was started");
+    assert!(is_alive(pid), "and nobody was stopped");
+}
+
+#[test]
 fn row_45_after_a_kill_in_mid_turn_the_same_conversation_goes_on_and_nothing_is_sent_again() {
     let claude = InstalledClaude::new(&["turn=60"]);
     let (code, answer) = claude.run(&["launch", "claude", "a long piece of work"]);
@@ -93,12 +113,14 @@ fn row_48_of_three_holders_all_are_named_and_a_prompt_needs_a_terminal() {
     }
     let (code, answer) = claude.run(&["prompt", &id, "to whom?"]);
     assert_eq!((code, reason(&answer)), (13, &"several-holders".into()), "{answer}");
+    let told = ran(claude.command().args(["events", "--since", "0", "--json"])).stdout;
+    assert!(told.contains("holders.conflict"), "{told}");
     let (code, answer) = claude.run(&["prompt", &terminal, "to this one"]);
     assert_eq!(code, 0, "{answer}");
     assert_eq!(claude.noted("prompt").last().unwrap(), "to this one");
     // Only one that is asked for takes it from all of them.
     let (code, answer) = claude.run(&["resume", &id, "--take-over"]);
-    assert!(code == 0 || code == 13, "{answer}");
+    assert_eq!((code, reason(&answer)), (13, &"several-holders".into()), "{answer}");
     assert_eq!(holders(&claude, &id).len(), 3, "nobody was stopped");
 }
 
@@ -125,15 +147,28 @@ fn row_52_a_holder_that_ends_before_the_stop_gets_no_signal_and_the_resume_goes_
 #[test]
 fn row_46_what_only_the_vault_has_is_refused_until_it_is_restored() {
     let (claude, id) = paused();
-    ran(claude.command().arg("finalize")).exits(0);
     let transcript = claude.stage.home.join(format!(".claude/projects/-x/{id}.jsonl"));
+    // Of sessions that hooks told of a copy is kept.
+    for event in ["SessionStart", "SessionEnd"] {
+        let mut hook = claude.command();
+        hook.args(["hook", "claude-code", event]).stdin(Stdio::piped());
+        let mut hook = hook.spawn().unwrap();
+        let told = serde_json::json!({"session_id": id, "cwd": claude.stage.home.path(),
+            "transcript_path": transcript, "hook_event_name": event});
+        hook.stdin.take().unwrap().write_all(told.to_string().as_bytes()).unwrap();
+        assert!(hook.wait().unwrap().success());
+    }
+    ran(claude.command().arg("finalize")).exits(0);
+    let before = std::fs::read(&transcript).unwrap();
     std::fs::remove_file(&transcript).unwrap();
     let started = claude.noted("started").len();
     let (code, answer) = claude.run(&["resume", &id]);
-    if (code, reason(&answer)) != (13, &"only-in-vault".into()) {
-        assert_eq!(code, 3, "nothing was kept of it: {answer}");
-        return;
-    }
+    assert_eq!((code, reason(&answer)), (13, &"only-in-vault".into()), "{answer}");
     assert_eq!(claude.noted("started").len(), started);
-    assert!(answer["error"]["hint"].as_str().unwrap().contains("vault restore"), "{answer}");
+    let hint = answer["error"]["hint"].as_str().unwrap();
+    assert!(hint.contains(&format!("ostler vault restore {id}")), "{answer}");
+    ran(claude.command().args(["vault", "restore", &id])).exits(0);
+    assert_eq!(std::fs::read(&transcript).unwrap(), before);
+    let (code, answer) = claude.run(&["resume", &id]);
+    assert_eq!((code, &answer["result"]["session"]["id"]), (0, &id.as_str().into()), "{answer}");
 }

@@ -168,6 +168,20 @@ fn row_31_a_headless_prompt_of_200_kb_arrives_whole() {
 }
 
 #[test]
+fn row_11_without_a_terminal_a_command_character_is_mere_text() {
+    let claude = InstalledClaude::new(&[]);
+    let ran = claude.stage.home.join("ran");
+    for front in ["!", " !", "\n!", "/"] {
+        let text = format!("{front}touch {}", ran.display());
+        let (code, answer) =
+            claude.run(&["launch", "claude", &text, "--headless", "--wait", "idle"]);
+        assert_eq!((code, &answer["result"]["state"]), (0, &"accepted".into()), "{answer}");
+        assert_eq!(claude.noted("prompt").last().unwrap(), &text);
+    }
+    assert!(!ran.exists());
+}
+
+#[test]
 fn row_33_a_headless_agent_that_hangs_after_its_turn_is_stopped_and_that_is_said() {
     let claude = InstalledClaude::new(&["hangs=1"]);
     let (code, answer) =
@@ -212,7 +226,7 @@ fn command_lines(claude: &InstalledClaude) -> String {
 }
 
 /// Every file below a directory that holds one of the words, but a terminal's own recording.
-fn files_with(directory: &std::path::Path, words: &[&str], found: &mut Vec<String>) {
+pub(crate) fn files_with(directory: &std::path::Path, words: &[&str], found: &mut Vec<String>) {
     for entry in std::fs::read_dir(directory).unwrap().flatten() {
         let path = entry.path();
         if entry.file_type().unwrap().is_dir() {
@@ -358,6 +372,18 @@ fn row_94_an_agent_without_a_control_table_is_not_driven() {
         (13, &"not-driven".into()),
         "{answer}"
     );
+    // In a terminal it is there for people all the same.
+    let program = claude.stage.home.write("bin/aider", "#!/bin/sh\necho aider is here\ncat\n");
+    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+    let (code, created) = claude.run(&["create", "--agent", "aider"]);
+    assert_eq!((code, &created["result"]["agent"]), (0, &"aider".into()), "{created}");
+    let id = created["result"]["sessionId"].as_str().unwrap();
+    let seat = claude.stage.create(&[env!("CARGO_BIN_EXE_ostler"), "attach", id]);
+    claude.stage.ok(&["wait", &seat, "--text", "aider is here"]);
+    claude.stage.ok(&["type", &seat, "hello there\r"]);
+    claude.stage.ok(&["wait", id, "--text", "hello there"]);
+    let (code, answer) = claude.run(&["prompt", id, TEXT]);
+    assert_eq!((code, &answer["error"]["code"]), (13, &"REFUSED".into()), "{answer}");
 }
 
 #[test]

@@ -45,6 +45,29 @@ fn row_22_a_prompt_that_is_in_no_record_is_said_to_have_met_another_conversation
 }
 
 #[test]
+fn row_22_a_record_in_a_new_file_is_a_proof_and_one_that_was_copied_there_is_not() {
+    let long = "a line that makes a record long, so that a new file is shorter\n".repeat(20);
+    for (option, first, wanted) in [
+        ("rotates=1", long.as_str(), (0, "accepted")),
+        // The new file is the longer one: where the old one ended is within its first line.
+        ("rotates=1", "b", (0, "accepted")),
+        ("rotates=2", long.as_str(), (14, "unproven")),
+        ("rotates=2", "b", (14, "unproven")),
+    ] {
+        let claude = InstalledClaude::new(&[option]);
+        let (code, answer) = claude.run(&["launch", "claude", first]);
+        assert_eq!(code, 0, "{answer}");
+        let id = answer["result"]["session"]["id"].as_str().unwrap().to_owned();
+        let text = if first == "b" { &long } else { TEXT };
+        let (code, answer) = claude.run(&["prompt", &id, text, "--accept-timeout", "1s"]);
+        let failed = &answer["error"]["details"]["delivery"];
+        let told = if failed.is_object() { failed } else { &answer["result"] };
+        assert_eq!((code, told["state"].as_str().unwrap()), wanted, "{option} {answer}");
+        assert_eq!(claude.noted("prompt").len(), 2, "sent once");
+    }
+}
+
+#[test]
 fn row_38_the_terminal_is_linked_to_the_new_conversation_and_the_old_id_is_refused() {
     let claude = InstalledClaude::new(&[]);
     let (code, answer) = claude.run(&["launch", "claude", "begin"]);

@@ -71,11 +71,35 @@ fn row_01_a_prompt_is_accepted_when_the_agents_record_holds_it() {
 
 #[test]
 fn row_05_a_record_with_another_text_is_no_success() {
-    let fake = FakeClaude::start(&["alter=1"]);
+    // One letter more, only its beginning, and one letter changed.
+    for option in ["alter=1", "alter=2", "alter=3"] {
+        let fake = FakeClaude::start(&[option]);
+        let (code, answer) = fake.prompt(&[SESSION, TEXT, "--accept-timeout", "1s"]);
+        assert_eq!(code, 15, "{option} {answer}");
+        assert_eq!(answer["error"]["code"], "NOT_DELIVERED");
+        assert_eq!(answer["error"]["details"]["delivery"]["state"], "altered");
+    }
+}
+
+#[test]
+fn row_05_an_earlier_record_of_the_same_text_is_no_proof() {
+    let fake = FakeClaude::start(&["drops=1"]);
+    let (code, answer) = fake.prompt(&[SESSION, TEXT]);
+    assert_eq!((code, &answer["result"]["match"]), (0, &"exact".into()), "{answer}");
     let (code, answer) = fake.prompt(&[SESSION, TEXT, "--accept-timeout", "1s"]);
-    assert_eq!(code, 15, "{answer}");
-    assert_eq!(answer["error"]["code"], "NOT_DELIVERED");
-    assert_eq!(answer["error"]["details"]["delivery"]["state"], "altered");
+    let delivery = &answer["error"]["details"]["delivery"];
+    assert_eq!((code, &delivery["state"]), (14, &"unproven".into()), "{answer}");
+    assert_eq!(fake.noted("prompt"), [TEXT, TEXT], "it was taken, and is in no record");
+}
+
+#[test]
+fn row_06_a_text_that_stays_in_the_composer_is_told_as_stuck() {
+    let fake = FakeClaude::start(&["swallow=99"]);
+    let (code, answer) = fake.prompt(&[SESSION, TEXT]);
+    let delivery = &answer["error"]["details"]["delivery"];
+    assert_eq!((code, &answer["error"]["code"]), (15, &"NOT_DELIVERED".into()), "{answer}");
+    assert_eq!((&delivery["state"], &delivery["enters"]), (&"stuck".into(), &4.into()));
+    assert_eq!((fake.noted("pasted").len(), fake.noted("prompt").len()), (1, 0));
 }
 
 #[test]
@@ -110,6 +134,9 @@ fn row_11_a_command_is_sent_only_if_it_is_meant_to_be_one() {
     assert_eq!(fake.noted("pasted").len(), 0);
     let (code, answer) = fake.prompt(&[SESSION, "/clear", "--command"]);
     assert_eq!(code, 0, "{answer}");
+    // In a later line it is text.
+    let (code, answer) = fake.prompt(&[SESSION, "first\n!second\n/third"]);
+    assert_eq!((code, &answer["result"]["match"]), (0, &"exact".into()), "{answer}");
 }
 
 #[test]

@@ -39,6 +39,7 @@ pub(crate) fn draw_shape(c: char, scale: usize, mask: &mut GlyphMask) -> bool {
         '\u{2571}'..='\u{2573}' => canvas.draw_diagonal(c),
         '\u{2500}'..='\u{257f}' => canvas.draw_lines(ARMS[c as usize - 0x2500]),
         '\u{2580}'..='\u{259f}' => canvas.draw_block(c),
+        '\u{23f8}' => canvas.draw_pause(),
         '\u{2800}'..='\u{28ff}' => canvas.draw_braille(c as u32 - 0x2800),
         '\u{1fb00}'..='\u{1fb3b}' => canvas.draw_sextant(c as u32 - 0x1fb00),
         '\u{e0b0}'..='\u{e0b3}' => canvas.draw_arrow(c),
@@ -86,6 +87,15 @@ impl Canvas<'_> {
                     self.mask.add_coverage(x as isize, y as isize, level);
                 }
             }
+        }
+    }
+
+    /// Two bars, which agents show as the sign of a mode in which nothing goes on by itself.
+    fn draw_pause(&mut self) {
+        let (width, height) = (self.width(), self.height());
+        let (top, bottom) = (height * 5 / 16, height * 11 / 16);
+        for left in [width / 8, width * 5 / 8] {
+            self.fill_rect(left, top, left + width / 4, bottom, GlyphMask::FULL);
         }
     }
 

@@ -81,6 +81,15 @@ fn every_kind_of_text_is_drawn() {
 }
 
 #[test]
+fn the_sign_of_a_pause_is_two_bars() {
+    let screen = screen(4, 1, "⏸".as_bytes());
+    let pixels = Pixels::of(&draw_png(&screen, &Profile::reference_dark(), ShowCursor::No));
+    let row: String =
+        (0..8).map(|x| if pixels.at(x, 8) == Theme::DARK.background { ' ' } else { '#' }).collect();
+    assert_eq!(row, " ##  ## ");
+}
+
+#[test]
 fn the_cursor_is_drawn_only_when_asked_and_shown() {
     let dark = Profile::reference_dark();
     let mut screen = screen(10, 2, b"ab");

@@ -158,8 +158,8 @@ fn two_texts(row: &Row<'_>) -> rusqlite::Result<(String, String)> {
 fn parse_kept((record, sender): &(String, String)) -> Result<KeptDelivery, String> {
     let parse = || -> serde_json::Result<KeptDelivery> {
         Ok(KeptDelivery {
-            record: serde_json::from_str(record)?,
-            sender: serde_json::from_str(sender)?,
+            record: serde_json::from_slice(record.as_bytes())?,
+            sender: serde_json::from_slice(sender.as_bytes())?,
         })
     };
     parse().map_err(|error| error.to_string())

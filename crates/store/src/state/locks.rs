@@ -82,7 +82,7 @@ impl StateStore {
         &self,
         text: &str,
     ) -> Result<T, StateError> {
-        serde_json::from_str(text)
+        serde_json::from_slice(text.as_bytes())
             .map_err(|error| StateError::Row { path: self.path.clone(), reason: error.to_string() })
     }
 }

@@ -29,9 +29,8 @@ impl StateStore {
         let mut tabs: Vec<KeptTab> = Vec::new();
         for row in rows {
             let text = row.map_err(&failed)?;
-            tabs.push(serde_json::from_str(&text).map_err(|error| StateError::Row {
-                path: self.path.clone(),
-                reason: format!("a kept tab: {error}"),
+            tabs.push(serde_json::from_slice(text.as_bytes()).map_err(|error| {
+                StateError::Row { path: self.path.clone(), reason: format!("a kept tab: {error}") }
             })?);
         }
         tabs.sort_by_key(|tab| tab.since);

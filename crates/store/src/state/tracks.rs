@@ -34,7 +34,7 @@ pub(super) fn load_track(
 }
 
 pub(super) fn parse_track(path: &Path, text: &str) -> Result<HookTrack, StateError> {
-    serde_json::from_str(text)
+    serde_json::from_slice(text.as_bytes())
         .map_err(|error| StateError::Row { path: path.to_owned(), reason: error.to_string() })
 }
 

@@ -46,7 +46,7 @@ impl StateStore {
     }
 
     fn parse_webhook(&self, text: &str) -> Result<WebhookRecord, StateError> {
-        serde_json::from_str(text).map_err(|error| StateError::Row {
+        serde_json::from_slice(text.as_bytes()).map_err(|error| StateError::Row {
             path: self.path.clone(),
             reason: format!("a webhook: {error}"),
         })

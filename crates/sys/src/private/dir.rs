@@ -52,11 +52,6 @@ impl InodeFacts {
         self.is_ours() && self.mode & 0o077 == 0
     }
 
-    /// Whether it is ours and no other user may write to it.
-    pub fn is_unwritable_by_others(&self) -> bool {
-        self.is_ours() && self.mode & 0o022 == 0
-    }
-
     /// Whether it belongs to this user.
     pub fn is_ours(&self) -> bool {
         self.owner == rustix::process::geteuid().as_raw()

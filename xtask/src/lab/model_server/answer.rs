@@ -96,9 +96,16 @@ fn messages(ask: &Ask, reply: &Reply) -> Response {
 
 fn responses(ask: &Ask, reply: &Reply) -> Response {
     let item = match reply {
-        Reply::Tool { name, arguments } => json!({ "id": fresh("fc_"), "type": "function_call",
-            "status": "completed", "call_id": fresh("call_"), "name": name,
-            "arguments": arguments.to_string() }),
+        Reply::Tool { name, arguments } => {
+            let mut call = json!({ "id": fresh("fc_"), "type": "function_call",
+                "status": "completed", "call_id": fresh("call_"), "name": name,
+                "arguments": arguments.to_string() });
+            if let Some((group, own)) = ask.grouped.get(name) {
+                call["namespace"] = json!(group);
+                call["name"] = json!(own);
+            }
+            call
+        }
         Reply::Text(text) => json!({ "id": fresh("msg_"), "type": "message",
             "status": "completed", "role": "assistant",
             "content": [{ "type": "output_text", "text": text, "annotations": [] }] }),

@@ -42,6 +42,10 @@ pub(super) struct Ask {
     pub(super) schema: Option<Value>,
     /// Everything the user side said, to find out which session a request belongs to.
     pub(super) user_text: String,
+    /// Everything that tools answered, as it came.
+    pub(super) tool_text: String,
+    /// Tools that are called by the name of their group and their own.
+    pub(super) grouped: BTreeMap<String, (String, String)>,
 }
 
 /// What the fake model does about an [`Ask`].
@@ -102,6 +106,7 @@ struct Conversation {
     tool_answered: bool,
     answered: bool,
     user_text: String,
+    tool_text: String,
 }
 
 impl Conversation {
@@ -123,8 +128,9 @@ impl Conversation {
         self.answered |= !called_a_tool;
     }
 
-    fn tool_result(&mut self) {
+    fn tool_result(&mut self, answer: &Value) {
         self.tool_answered = true;
+        self.tool_text.push_str(&answer.to_string());
     }
 }
 
@@ -157,6 +163,8 @@ impl Ask {
             tool_answered: false,
             schema: None,
             user_text: String::new(),
+            tool_text: String::new(),
+            grouped: BTreeMap::new(),
         }
     }
 
@@ -170,6 +178,7 @@ impl Ask {
         self.steering = talk.steering;
         self.tool_answered = talk.tool_answered;
         self.user_text = talk.user_text;
+        self.tool_text = talk.tool_text;
         self
     }
 
@@ -185,7 +194,7 @@ impl Ask {
             if text(message, "role") == "assistant" {
                 talk.model(has("tool_use"));
             } else if has("tool_result") {
-                talk.tool_result();
+                talk.tool_result(message);
             } else {
                 talk.user(&message.get("content").map(flat).unwrap_or_default());
             }
@@ -197,6 +206,12 @@ impl Ask {
         let mut ask = Ask::new(Wire::Responses, body, text(body, "model"));
         for tool in list(body, "tools") {
             let name = text(tool, "name");
+            for member in list(tool, "tools") {
+                let whole = format!("{name}{}", text(member, "name"));
+                ask.offer(&whole, member.get("parameters"));
+                let parts = (name.to_owned(), text(member, "name").to_owned());
+                ask.grouped.insert(whole, parts);
+            }
             let name = if name.is_empty() { text(tool, "type") } else { name };
             ask.offer(name, tool.get("parameters"));
         }
@@ -207,7 +222,7 @@ impl Ask {
         }
         for item in list(body, "input") {
             if text(item, "type").ends_with("_output") {
-                talk.tool_result();
+                talk.tool_result(item);
             } else {
                 match text(item, "role") {
                     "user" => talk.user(&item.get("content").map(flat).unwrap_or_default()),
@@ -230,7 +245,7 @@ impl Ask {
         let mut talk = Conversation::default();
         for message in list(body, "messages") {
             match text(message, "role") {
-                "tool" => talk.tool_result(),
+                "tool" => talk.tool_result(message),
                 "user" => talk.user(&message.get("content").map(flat).unwrap_or_default()),
                 "assistant" => talk.model(!list(message, "tool_calls").is_empty()),
                 _ => {}
@@ -258,7 +273,7 @@ impl Ask {
             if text(content, "role") == "model" {
                 talk.model(has("functionCall"));
             } else if has("functionResponse") {
-                talk.tool_result();
+                talk.tool_result(content);
             } else {
                 talk.user(&content.get("parts").map(flat).unwrap_or_default());
             }
@@ -305,7 +320,11 @@ impl Ask {
     fn call(&self, value: &str) -> Option<(String, Value)> {
         let (name, arguments) = value.split_once(':').unwrap_or((value, "{}"));
         let arguments = serde_json::from_str(arguments).unwrap_or_else(|_| json!({}));
-        self.tools.contains_key(name).then(|| (name.to_owned(), arguments))
+        // Tools of an MCP server have its name before their own.
+        let names = || self.tools.keys();
+        let exact = names().find(|tool| tool.as_str() == name);
+        let tool = exact.or_else(|| names().find(|tool| tool.ends_with(name)))?;
+        Some((tool.clone(), arguments))
     }
 
     fn shell(&self, command: &str) -> Option<(String, Value)> {

@@ -1,7 +1,6 @@
 //! The end of matching: sub-agents get their parents' claims, and runs without a session are named.
 
 use std::collections::{HashMap, HashSet};
-use std::time::Duration;
 
 use model::liveness::{Death, Liveness};
 use model::session::{ClaimBasis, ProcessClaim, Session, SharedHold};
@@ -13,6 +12,7 @@ use sys::proc::ProcessRow;
 use super::{RECORD, SessionMatcher, end_claim, is_in};
 use crate::observe::processes::AgentRun;
 use crate::observe::source::{FoundSession, FoundSessions};
+use crate::timeouts::{COMMAND_START_SLACK, UNNAMED_TOOL_SPAN};
 
 impl SessionMatcher<'_> {
     /// Sub-agents live in their parent's process; what is left over is reported.
@@ -45,8 +45,6 @@ impl SessionMatcher<'_> {
     /// A command that was begun after an agent asked for consent was allowed: it runs. Where nothing says
     /// what was asked for, it may be a tool that starts no process, which gets some time first.
     fn settle_consent(&mut self) {
-        const COMMAND_START_SLACK: Duration = Duration::from_secs(2);
-        const UNNAMED_TOOL_SPAN: Duration = Duration::from_secs(5);
         let now = self.machine.now();
         for FoundSession { session, .. } in &mut self.sessions {
             let (TurnState::Asking(what), Some(asked)) =

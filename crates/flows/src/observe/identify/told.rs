@@ -196,7 +196,8 @@ impl SessionMatcher<'_> {
                 activity: track.activity,
                 waiting_for: track.waiting_for.clone(),
                 source: HOOKS.to_owned(),
-                observed_at: track.last_sign_at.max(track.changed_at).unwrap_or(self.machine.now()),
+                // When this word was given: a notification that says nothing of it makes it no newer.
+                observed_at: track.changed_at.or(track.last_sign_at).unwrap_or(self.machine.now()),
                 directory: None,
                 shared: None,
             });

@@ -15,6 +15,7 @@ use sha2::{Digest, Sha256};
 
 use super::{ExportLook, WrittenRecording, describe_recording, film_settings, replay_log};
 use crate::terminal::HostedSession;
+use crate::timeouts::LAST_CHAPTER_SPAN;
 
 /// The most of an encoder's complaint that is told.
 const MAX_COMPLAINT_BYTES: usize = 2_000;
@@ -25,9 +26,9 @@ const MAX_CHAPTERS: usize = 500;
 /// What a video is wrapped in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VideoContainer {
-    /// VP9.
+    /// VP9 in WebM.
     Webm,
-    /// H.264.
+    /// H.264 in MP4.
     Mp4,
 }
 
@@ -88,6 +89,12 @@ pub(super) fn write_video(
     Ok((metadata, seq, last, sha256, bytes))
 }
 
+/// Whether the program that encodes video is on the `PATH`.
+pub fn has_video_encoder() -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|directory| directory.join("ffmpeg").is_file())
+}
+
 /// Runs ffmpeg, feeds its standard input, and tells what it complained of.
 fn run_encoder(
     command: &mut Command,
@@ -127,7 +134,7 @@ fn chapter_list(marks: &[(Duration, String)]) -> String {
     let mut list = ";FFMETADATA1\n".to_owned();
     for (index, (start, label)) in marks.iter().take(MAX_CHAPTERS).enumerate() {
         let next = marks.get(index + 1).map(|(next, _)| *next);
-        let end = next.unwrap_or(*start + Duration::from_secs(1));
+        let end = next.unwrap_or(*start + LAST_CHAPTER_SPAN);
         let mut title = String::new();
         for character in label.chars().filter(|character| !character.is_control()) {
             if matches!(character, '=' | ';' | '#' | '\\') {

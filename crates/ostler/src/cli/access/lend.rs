@@ -47,7 +47,7 @@ declare_commands![
 /// again keeps working.
 #[derive(Debug, Args)]
 pub(crate) struct AccessEnvArgs {
-    /// The access session: an id or an unambiguous prefix.
+    /// The access session: an id, an unambiguous prefix or a label.
     #[arg(add = ArgValueCandidates::new(complete::complete_access_sessions))]
     id: String,
 }
@@ -63,7 +63,7 @@ impl AccessEnvArgs {
 /// Run a command with a session's agent.
 #[derive(Debug, Args)]
 pub(crate) struct AccessExecArgs {
-    /// The access session: an id or an unambiguous prefix.
+    /// The access session: an id, an unambiguous prefix or a label.
     #[arg(add = ArgValueCandidates::new(complete::complete_access_sessions))]
     id: String,
     /// The command.

@@ -12,9 +12,9 @@ use model::time::Time;
 use crate::cli::{CliContext, complete};
 use crate::error::Error;
 use crate::render::colour::{Colour, Painter};
-use crate::render::facts::FactSheet;
+use crate::render::fields::FieldPage;
 use crate::render::table::{ColumnGive, TableCell, TableColumn, render_table};
-use crate::render::{duration, output};
+use crate::render::{duration, output, text};
 
 declare_commands![
     CommandEntry {
@@ -62,13 +62,14 @@ pub(crate) struct AccessListArgs {
     probe: bool,
 }
 
-const ACCESS_COLUMNS: [TableColumn; 7] = [
+const ACCESS_COLUMNS: [TableColumn; 8] = [
     TableColumn { head: "ID", give: ColumnGive::Rigid, right: false },
     TableColumn { head: "STATE", give: ColumnGive::Rigid, right: false },
     TableColumn { head: "AGENT", give: ColumnGive::Rigid, right: false },
     TableColumn { head: "CREATED", give: ColumnGive::Rigid, right: false },
     TableColumn { head: "EXPIRES", give: ColumnGive::Rigid, right: false },
     TableColumn { head: "LABEL", give: ColumnGive::Cut(8), right: false },
+    TableColumn { head: "LENT TO", give: ColumnGive::Drop(1), right: false },
     TableColumn { head: "KEYS", give: ColumnGive::Cut(20), right: false },
 ];
 
@@ -112,6 +113,9 @@ fn access_row(one: &AccessView, now: Time) -> Vec<TableCell> {
         (Some(label), _) => escape_untrusted(label),
         (None, note) => escape_untrusted(note.as_deref().unwrap_or("")),
     };
+    let lent_to = one.session.as_ref().map(|bound| {
+        escape_untrusted(&text::cut_right(&format!("{}:{}", bound.agent, bound.id), 24))
+    });
     let ago = |time: Option<Time>| time.map(|time| relative_time(now, time)).unwrap_or_default();
     let keys: Vec<String> = one.keys.iter().map(|key| escape_untrusted(&key.fingerprint)).collect();
     vec![
@@ -121,6 +125,7 @@ fn access_row(one: &AccessView, now: Time) -> Vec<TableCell> {
         (ago(one.created_at), None),
         (ago(one.expires_at), None),
         (label, None),
+        (lent_to.unwrap_or_default(), None),
         (keys.join(" "), Some(Colour::Dim)),
     ]
 }
@@ -137,7 +142,7 @@ fn relative_time(now: Time, time: Time) -> String {
 /// Show one access session in full.
 #[derive(Debug, Args)]
 pub(crate) struct AccessShowArgs {
-    /// The access session: an id or an unambiguous prefix.
+    /// The access session: an id, an unambiguous prefix or a label.
     #[arg(add = ArgValueCandidates::new(complete::complete_access_sessions))]
     id: String,
     /// Connect to its socket too (nothing is sent).
@@ -158,9 +163,9 @@ impl AccessShowArgs {
 }
 
 fn render_access_text(one: &AccessView, now: Time) -> String {
-    let mut facts = FactSheet::new(Painter::for_stdout());
+    let mut page = FieldPage::new(Painter::for_stdout());
     let mut line = |name: &str, value: Option<String>| {
-        facts.add_fact(name, value.map(|value| escape_untrusted(&value)));
+        page.push_field(name, &escape_untrusted(value.as_deref().unwrap_or_default()));
     };
     let when =
         |time: Option<Time>| time.map(|time| format!("{time} ({})", relative_time(now, time)));
@@ -192,7 +197,7 @@ fn render_access_text(one: &AccessView, now: Time) -> String {
             format!("{}:{} (pid {}, {})", bound.agent, bound.id, bound.pid, bound.owner)
         }),
     );
-    facts.into_page()
+    page.into_text()
 }
 
 fn describe_key(key: &KeyView) -> String {

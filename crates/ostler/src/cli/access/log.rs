@@ -33,7 +33,7 @@ declare_commands![CommandEntry {
 /// The log outlives the session.
 #[derive(Debug, Args)]
 pub(crate) struct AccessLogArgs {
-    /// The access session: an id or an unambiguous prefix.
+    /// The access session: an id, an unambiguous prefix or a label.
     #[arg(add = ArgValueCandidates::new(complete::complete_access_sessions))]
     id: String,
 }

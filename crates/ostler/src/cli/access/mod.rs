@@ -15,6 +15,7 @@ pub(super) mod stop;
 
 declare_commands![CommandEntry {
     place: HelpPlace(Credentials, 1),
+    usual_member: "list",
     ..entry!("access", AccessArgs)
 }];
 

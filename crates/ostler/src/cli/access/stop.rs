@@ -41,7 +41,7 @@ declare_commands![CommandEntry {
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("which").required(true).args(["id", "all_expired", "orphaned"])))]
 pub(crate) struct AccessStopArgs {
-    /// The access session: an id or an unambiguous prefix.
+    /// The access session: an id, an unambiguous prefix or a label.
     #[arg(add = ArgValueCandidates::new(complete::complete_access_sessions))]
     id: Option<String>,
     /// Stop every session whose time is over; needs `--yes`.

@@ -30,10 +30,7 @@ enum HomesCommand {
         all: bool,
     },
     /// Take a home off the list; nothing in it is touched.
-    Forget {
-        /// The home.
-        path: PathBuf,
-    },
+    Forget { path: PathBuf },
 }
 
 /// `homes.json`

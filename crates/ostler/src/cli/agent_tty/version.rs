@@ -52,8 +52,14 @@ pub(super) fn list_capabilities() -> Vec<Capability> {
         can("wait"),
         can("screenshot"),
         can("record-export-asciicast"),
-        cannot("record-export-webm", "video is not written by this version"),
-        cannot("dashboard", "this version has no dashboard"),
+        match flows::terminal::export::has_video_encoder() {
+            true => can("record-export-webm"),
+            false => cannot(
+                "record-export-webm",
+                "video is encoded by `ffmpeg`, which is not on the PATH",
+            ),
+        },
+        can("dashboard"),
     ]
 }
 

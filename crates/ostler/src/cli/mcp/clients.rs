@@ -29,15 +29,31 @@ pub(crate) fn client_settings(agent: &str, arguments: &[String]) -> Option<(&'st
         McpSettingsShape::StdioCommand => {
             json!({ "mcp": { "ostler": { "type": "stdio", "command": "ostler", "args": words } } })
         }
-        McpSettingsShape::TomlTable => {
-            let words = serde_json::Value::from(words);
-            return Some((
-                client.file,
-                format!("[mcp_servers.ostler]\ncommand = \"ostler\"\nargs = {words}\n"),
-            ));
-        }
+        McpSettingsShape::NestedServers => json!({ "mcp": { "servers": { "ostler": plain } } }),
+        // A list in JSON is one in TOML and in YAML, too.
+        shape => return Some((client.file, text_settings(shape, &json!(words).to_string()))),
     };
     Some((client.file, format!("{document:#}\n")))
+}
+
+/// The lines of settings that are no JSON; `words` is a list of the arguments.
+fn text_settings(shape: McpSettingsShape, words: &str) -> String {
+    match shape {
+        McpSettingsShape::TomlList => format!(
+            "[[mcp_servers]]\nname = \"ostler\"\ntransport = \"stdio\"\ncommand = \"ostler\"\nargs = {words}\n"
+        ),
+        McpSettingsShape::YamlMap => {
+            format!("mcp_servers:\n  ostler:\n    command: ostler\n    args: {words}\n")
+        }
+        McpSettingsShape::YamlList => {
+            format!("mcpServers:\n  - name: ostler\n    command: ostler\n    args: {words}\n")
+        }
+        McpSettingsShape::GooseExtension => format!(
+            "extensions:\n  ostler:\n    name: ostler\n    type: stdio\n    enabled: true\n    cmd: ostler\n    \
+             args: {words}\n    timeout: 300\n"
+        ),
+        _ => format!("[mcp_servers.ostler]\ncommand = \"ostler\"\nargs = {words}\n"),
+    }
 }
 
 #[cfg(test)]
@@ -50,8 +66,14 @@ mod tests {
             assert!(flows::is_adapter(agent), "{agent}");
             let (_, lines) = client_settings(agent, &["--allow".into(), "prompt".into()]).unwrap();
             assert!(lines.contains("ostler") && lines.contains("--allow"), "{lines}");
-            let as_json = serde_json::from_str::<serde_json::Value>(&lines).is_ok();
-            assert!(as_json || toml::from_str::<toml::Table>(&lines).is_ok(), "{lines}");
+            let (file, _) = client_settings(agent, &[]).unwrap();
+            let is_read = match file.rsplit('.').next() {
+                Some("toml") => toml::from_str::<toml::Table>(&lines).is_ok(),
+                // There is no parser of YAML here: real agents read these in the lab.
+                Some("yaml") => lines.contains("\n    args: [\"mcp\",\"--allow\",\"prompt\"]\n"),
+                _ => serde_json::from_str::<serde_json::Value>(&lines).is_ok(),
+            };
+            assert!(is_read, "{agent}: {lines}");
         }
         assert!(client_settings("aider", &[]).is_none());
     }

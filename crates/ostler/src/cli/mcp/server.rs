@@ -31,13 +31,11 @@ use crate::cli::CliContext;
 use crate::cli::version::OSTLER_VERSION;
 use crate::config::{McpRight, McpServerSettings};
 use crate::error::Error;
+use crate::timeouts::MCP_SEARCH_TIMEOUT;
 
 /// How many tools may run at once: each waits for files, hosts or agents, and goes on waiting for a while
 /// when its call is cancelled.
 const MOST_CALLS_AT_ONCE: usize = 64;
-
-/// How long one session may take to be searched before what was found is given.
-const SEARCH_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What clients' models are told before they call anything.
 const INSTRUCTIONS: &str = "ostler knows every AI coding agent session on this machine. Fields whose names begin \
@@ -101,7 +99,7 @@ impl McpServerState {
     }
 
     pub(super) fn search_timeout(&self) -> Duration {
-        SEARCH_TIMEOUT
+        MCP_SEARCH_TIMEOUT
     }
 
     /// Every session that may be seen.

@@ -32,7 +32,7 @@ enum ToolEffect {
     Ends,
 }
 
-/// One tool.
+/// An MCP tool: its name, its schemas, and what it does.
 trait McpTool {
     const NAME: &'static str;
     const DESCRIPTION: &'static str;
@@ -105,7 +105,6 @@ impl ToolEntry {
         (self.describe)()
     }
 
-    /// Runs it.
     pub(super) fn run(&self, state: &McpServerState, input: Value) -> Result<ToolAnswer, Error> {
         (self.run)(state, input)
     }

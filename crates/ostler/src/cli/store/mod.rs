@@ -16,7 +16,11 @@ pub(super) mod rebuild;
 pub(super) mod show;
 pub(super) mod verify;
 
-declare_commands![CommandEntry { place: HelpPlace(OpenClaw, 2), ..entry!("store", StoreArgs) }];
+declare_commands![CommandEntry {
+    place: HelpPlace(OpenClaw, 2),
+    usual_member: "ls",
+    ..entry!("store", StoreArgs)
+}];
 
 /// List, check, clean up and rebuild OpenClaw's session stores.
 ///

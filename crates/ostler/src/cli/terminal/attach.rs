@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use clap::Args;
 use flows::terminal::screen::RESTORE;
@@ -22,6 +22,7 @@ use crate::cli::CliContext;
 use crate::error::Error;
 use crate::helper;
 use crate::render::output;
+use crate::timeouts::NOTICE_TIME;
 
 declare_commands![CommandEntry {
     place: HelpPlace(Everyday, 5),
@@ -220,9 +221,6 @@ struct AttachedViewer {
     keyboard: Keyboard,
     notice: Option<Notice>,
 }
-
-/// How long something is said over the screen.
-const NOTICE_TIME: Duration = Duration::from_secs(3);
 
 /// A line over the last row of the viewer's own terminal.
 struct Notice {

@@ -115,7 +115,8 @@ impl PermissionWord {
         }
         let waits = context.load_config()?.permits;
         let program = sys::spawn::this_program()?;
-        arrange_permissions(agent, &program, waits).map_err(Error::Drive)
+        let home = context.ostler_home()?;
+        arrange_permissions(agent, &program, &home, waits).map_err(Error::Drive)
     }
 }
 
@@ -170,6 +171,7 @@ impl CreateArgs {
             }
             _ => None,
         };
+        arranged.make_files()?;
         let shell = self.shell.clone().or_else(|| self.legacy_shell.clone());
         let mut result = create::create_terminal(
             &home,
@@ -187,7 +189,7 @@ impl CreateArgs {
                     Some(lines) => lines,
                     None => context.terminal_settings()?.scrollback_lines,
                 },
-                secrets: Vec::new(),
+                secrets: arranged.secrets,
                 headless: None,
                 runtime: env::runtime_dir().filter(|_| home.personality == Personality::Ostler),
             },

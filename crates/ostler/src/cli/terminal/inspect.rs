@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use clap::Args;
 use flows::terminal::inspect::inspect_session;
+use flows::terminal::screen::Personality;
 use model::hosted::wire::InspectResult;
+use model::time::Time;
 
 use crate::cli::CliContext;
 use crate::error::Error;
-use crate::render::colour::Painter;
-use crate::render::facts::FactSheet;
+use crate::render::fields::FieldPage;
 use crate::render::{duration, output, text};
 
 declare_commands![CommandEntry {
@@ -37,49 +38,59 @@ impl InspectArgs {
         if context.json {
             context.print_json(&result)?;
         } else {
-            output::print_text(&render_inspect_text(&result))?;
+            output::print_text(&render_inspect_text(&result, context.personality))?;
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
-fn render_inspect_text(result: &InspectResult) -> String {
+fn render_inspect_text(result: &InspectResult, personality: Personality) -> String {
     let session = &result.session;
-    let mut facts = FactSheet::new(Painter::for_stdout());
-    let mut fact = |name: &str, value: String| facts.add_fact(name, value);
-    fact("id", session.session_id.clone());
-    fact("name", session.name.clone().unwrap_or_default());
-    fact("status", session.status.as_str().to_owned());
-    fact("end", result.termination_category.as_str().to_owned());
-    fact("command", session.command.join(" "));
-    fact("directory", session.cwd.clone());
-    fact("size", format!("{}x{}", session.cols, session.rows));
-    fact("created", duration::local_time(session.created_at));
-    fact("updated", duration::local_time(session.updated_at));
-    fact("up", duration::short_age(Duration::from_millis(result.uptime)));
-    let number = |number: Option<u32>| number.map(|number| number.to_string());
-    fact("host pid", number(session.host_pid).unwrap_or_else(|| "none".to_owned()));
-    fact("child pid", number(session.child_pid).unwrap_or_else(|| "none".to_owned()));
-    let mut fact = |name: &str, value: Option<String>| facts.add_fact(name, value);
-    fact("exit code", session.exit_code.map(|code| code.to_string()));
-    fact("exit signal", session.exit_signal.clone());
-    fact("failure", session.failure_reason.clone());
-    fact("events", Some(result.event_count.to_string()));
-    fact("last event", result.last_event_seq.map(|seq| seq.to_string()));
-    fact("log", result.event_log_bytes.map(text::format_bytes));
-    fact(
-        "log paused",
-        result
-            .log_paused
-            .as_ref()
-            .map(|paused| format!("{} ({} bytes missing)", paused.reason, paused.lost_bytes)),
+    let number = |number: Option<u32>| number.map_or_else(|| "none".to_owned(), |n| n.to_string());
+    let is_ours = personality == Personality::Ostler;
+    let time = |time: Time| if is_ours { duration::local_time(time) } else { time.to_string() };
+    let uptime = match Duration::from_millis(result.uptime) {
+        span if is_ours && span > Duration::from_secs(2) => duration::short_age(span),
+        span => format!("{}ms", span.as_millis()),
+    };
+    let mut lines: Vec<(&str, String)> = vec![
+        ("Session", session.session_id.clone()),
+        ("Status", session.status.as_str().to_owned()),
+        ("Termination", result.termination_category.as_str().to_owned()),
+        ("Command", text::one_line(&session.command.join(" "))),
+        ("Cwd", text::one_line(&session.cwd)),
+        ("Size", format!("{}x{}", session.cols, session.rows)),
+        ("Created", time(session.created_at)),
+        ("Updated", time(session.updated_at)),
+        ("Uptime", uptime),
+        ("Host pid", number(session.host_pid)),
+        ("Child pid", number(session.child_pid)),
+        ("Events", result.event_count.to_string()),
+        ("Artifacts", format!("{} ({})", result.artifacts.total, result.artifacts.health)),
+        (
+            "Renderer",
+            format!("{} ({})", result.renderer_runtime.backend, result.renderer_runtime.mode),
+        ),
+        ("Offline replay", result.used_offline_replay.to_string()),
+    ];
+    let mut maybe = |label, value: Option<String>| lines.extend(value.map(|value| (label, value)));
+    maybe("Name", session.name.as_deref().map(text::one_line));
+    maybe("Last event", result.last_event_seq.map(|seq| seq.to_string()));
+    maybe("Log bytes", result.event_log_bytes.map(|bytes| bytes.to_string()));
+    maybe("Exit code", session.exit_code.map(|code| code.to_string()));
+    maybe("Exit signal", session.exit_signal.clone());
+    maybe("Failure", session.failure_reason.as_deref().map(text::one_line));
+    maybe("Viewers", result.viewers.map(|count| count.to_string()));
+    maybe("Socket", result.host.as_ref().map(|host| text::one_line(&host.rpc_socket_path)));
+    maybe(
+        "Log paused",
+        result.log_paused.as_ref().map(|paused| {
+            format!("{} ({} bytes missing)", text::one_line(&paused.reason), paused.lost_bytes)
+        }),
     );
-    let artifacts = &result.artifacts;
-    fact("artifacts", Some(format!("{} ({})", artifacts.total, artifacts.health)));
-    fact("viewers", result.viewers.map(|count| count.to_string()));
-    let renderer = &result.renderer_runtime;
-    fact("renderer", Some(format!("{} ({})", renderer.backend, renderer.mode)));
-    fact("replayed", result.used_offline_replay.then(|| "from its log".to_owned()));
-    fact("socket", result.host.as_ref().map(|host| host.rpc_socket_path.clone()));
-    facts.into_page()
+    let mut page = FieldPage::for_personality(personality);
+    for (label, value) in &lines {
+        page.push_field(label, value);
+    }
+    page.into_text()
 }

@@ -1,8 +1,6 @@
 //! `ostler record export`
 
-use std::ffi::OsStr;
-use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -15,7 +13,8 @@ use model::time::parse_duration;
 
 use crate::cli::CliContext;
 use crate::error::Error;
-use crate::render::{output, text};
+use crate::render::fields::FieldPage;
+use crate::render::output;
 
 declare_commands![
     CommandEntry {
@@ -61,8 +60,8 @@ struct RecordExportArgs {
     /// The session.
     #[arg(value_name = "SESSION", add = crate::cli::complete::terminals())]
     id: String,
-    /// `asciicast`, `cast-v3`, `txt`, `html`, `gif`, or with `ffmpeg` `webm` and `mp4` [default: as the file of `--out`
-    /// ends, else asciicast].
+    /// `asciicast`, `cast-v3`, `txt`, `html`, `gif`, or with `ffmpeg` `webm` and `mp4`; else what the ending of
+    /// `--out` says, else `asciicast`.
     #[arg(long)]
     format: Option<String>,
     /// Where to write it; its directory must exist.
@@ -115,18 +114,24 @@ impl RecordArgs {
 }
 
 impl RecordExportArgs {
-    /// The format that is named, by the option or by the ending of the file.
-    fn choose_format(&self) -> Result<ExportFormat, Error> {
-        if let Some(name) = &self.format {
-            return Ok(ExportFormat::parse(name)?);
-        }
-        let ending = self.out.as_deref().and_then(Path::extension).and_then(OsStr::to_str);
-        let by_ending = ending.and_then(|ending| ExportFormat::parse(ending).ok());
-        Ok(by_ending.unwrap_or(ExportFormat::Asciicast))
+    /// What the file is to be by its ending, if it says so.
+    fn format_of_out(&self) -> ExportFormat {
+        let ending = self.out.as_deref().and_then(|out| out.extension()?.to_str());
+        let named = ending.and_then(|ending| ExportFormat::parse(ending).ok());
+        named.unwrap_or(ExportFormat::Asciicast)
     }
 
     fn run_record_export(&self, context: &CliContext) -> Result<ExitCode, Error> {
-        let format = self.choose_format()?;
+        let format = match &self.format {
+            Some(format) => ExportFormat::parse(format)?,
+            None if context.personality == Personality::AgentTty => {
+                return Err(HostFault::invalid_input(
+                    "required option '--format <format>' not specified",
+                )
+                .into());
+            }
+            None => self.format_of_out(),
+        };
         let home = context.terminals_home()?;
         let session = context.find_terminal(&self.id)?;
         if let Some(timing) = self.timing.as_deref().filter(|one| !TIMINGS.contains(one)) {
@@ -155,15 +160,15 @@ impl RecordExportArgs {
             context.print_json(&result)?;
             return Ok(ExitCode::SUCCESS);
         }
-        let mut out = String::new();
-        let _ = writeln!(out, "Session: {}", result.session_id);
-        let _ = writeln!(out, "Format: {}", result.format);
-        let _ = writeln!(out, "Path: {}", text::one_line(&result.artifact_path));
-        let _ = writeln!(out, "Bytes: {}", result.bytes);
-        let _ = writeln!(out, "SHA-256: {}", result.sha256);
-        let _ = writeln!(out, "Captured at seq: {}", result.captured_at_seq);
-        let _ = writeln!(out, "Duration: {}ms", result.duration_ms.unwrap_or(0));
-        output::print_text(&out)?;
+        let mut page = FieldPage::for_personality(context.personality);
+        page.push_field("Session", &result.session_id);
+        page.push_field("Format", result.format);
+        page.push_field("Path", &result.artifact_path);
+        page.push_field("Bytes", &result.bytes.to_string());
+        page.push_field("SHA-256", &result.sha256);
+        page.push_field("Captured at seq", &result.captured_at_seq.to_string());
+        page.push_field("Duration", &format!("{}ms", result.duration_ms.unwrap_or(0)));
+        output::print_text(&page.into_text())?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -1,6 +1,5 @@
 //! `ostler screenshot`
 
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -11,6 +10,7 @@ use model::hosted::HostFault;
 
 use crate::cli::CliContext;
 use crate::error::Error;
+use crate::render::fields::FieldPage;
 use crate::render::output;
 
 declare_commands![CommandEntry {
@@ -72,15 +72,15 @@ impl ScreenshotArgs {
             context.print_json(&result)?;
             return Ok(ExitCode::SUCCESS);
         }
-        let mut out = String::new();
-        let _ = writeln!(out, "Session: {}", result.session_id);
-        let _ = writeln!(out, "Captured at seq: {}", result.captured_at_seq);
-        let _ = writeln!(out, "Profile: {}", result.profile_name);
-        let _ = writeln!(out, "Size: {}x{}", result.pixel_width, result.pixel_height);
-        let _ = writeln!(out, "Bytes: {}", result.png_size_bytes);
-        let _ = writeln!(out, "SHA-256: {}", result.sha256);
-        let _ = writeln!(out, "Path: {}", result.artifact_path);
-        output::print_text(&out)?;
+        let mut page = FieldPage::for_personality(context.personality);
+        page.push_field("Session", &result.session_id);
+        page.push_field("Captured at seq", &result.captured_at_seq.to_string());
+        page.push_field("Profile", &result.profile_name);
+        page.push_field("Size", &format!("{}x{}", result.pixel_width, result.pixel_height));
+        page.push_field("Bytes", &result.png_size_bytes.to_string());
+        page.push_field("SHA-256", &result.sha256);
+        page.push_field("Path", &result.artifact_path);
+        output::print_text(&page.into_text())?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -1,14 +1,21 @@
 //! `ostler wait`
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use flows::control::agent_wait::{
     AgentWait, AwaitedActivity, AwaitedAgent, SeveralAgents, wait_for_agent, wait_for_several,
 };
+use flows::control::deliveries::ControlLedger;
+use flows::control::turn_wait::await_delivery_turn;
+use flows::events::EventsError;
 use flows::observe::ObserveScope;
 use flows::terminal::screen::Personality;
 use flows::terminal::{HostedSession, wait};
+use model::address::AddressError;
+use model::control::delivery::delivery_failure;
+use model::control::wire::PromptResult;
 use model::hosted::wire::{RenderParams, WaitParams, WaitResult};
 use model::hosted::{FaultCode, HostFault};
 use model::session::SessionName;
@@ -22,7 +29,13 @@ use crate::render::{output, text};
 declare_commands![CommandEntry {
     place: HelpPlace(Drive, 4),
     agent_tty: 7,
-    answers: &[answer::<hosted_wire::WaitResult>()],
+    answers: &[
+        answer::<hosted_wire::WaitResult>(),
+        crate::cli::registry::AnswerSchema {
+            suffix: " --turn",
+            ..answer::<::model::control::wire::PromptResult>()
+        }
+    ],
     examples: &[
         example(
             "wait build --screen-stable-ms 50 --timeout 10000",
@@ -88,7 +101,7 @@ impl WaitedAgentState {
 #[derive(Debug, Args)]
 pub(crate) struct WaitArgs {
     /// The session; several with `--for-agent`.
-    #[arg(value_name = "SESSION", required_unless_present = "group",
+    #[arg(value_name = "SESSION", required_unless_present_any = ["group", "turn"],
           add = crate::cli::complete::terminals())]
     ids: Vec<String>,
     /// Every agent that was launched as this group.
@@ -136,6 +149,11 @@ pub(crate) struct WaitArgs {
     /// The agent in the terminal, or of the session, does this: the same as `ls` says, with hooks or without.
     #[arg(long, value_name = "STATE", conflicts_with_all = SCREEN_OR_PROGRAM)]
     for_agent: Option<WaitedAgentState>,
+    /// The end of the turn that this delivery began: 17 if that was an error, a limit or an interruption, 16 if the agent
+    /// asks a person.
+    #[arg(long, value_name = "DELIVERY", conflicts_with_all = SCREEN_OR_PROGRAM,
+          conflicts_with_all = ["for_agent", "ids", "group"])]
+    turn: Option<String>,
     /// How long to wait; 0 for ever.
     #[arg(long, value_name = "MS", allow_hyphen_values = true)]
     timeout: Option<String>,
@@ -147,6 +165,9 @@ impl WaitArgs {
         let personality = context.personality;
         let render = self.render_params(personality)?;
         let timeout_ms = render.timeout_ms;
+        if let Some(delivery) = &self.turn {
+            return wait_for_turn(context, delivery, timeout_ms);
+        }
         let on_screen = render != RenderParams { timeout_ms, ..RenderParams::default() };
         if legacy && on_screen {
             let message =
@@ -303,6 +324,49 @@ fn wait_for_state(
         // Also its end is to be seen.
         FoundAgent::Session(name) => wait(AwaitedAgent::OfSession(name), ObserveScope::All),
     }
+}
+
+/// Waits for the end of the turn that a prompt began; tells it as the prompt would have.
+fn wait_for_turn(
+    context: &CliContext,
+    id: &str,
+    timeout_ms: Option<u64>,
+) -> Result<ExitCode, Error> {
+    let machine = context.machine()?;
+    let ledger = ControlLedger::new(machine);
+    let kept = ledger.list_deliveries(None, None).map_err(EventsError::from)?;
+    let mut meant = kept.iter().map(|kept| &kept.record.id).filter(|one| one.starts_with(id));
+    let delivery = match (meant.next(), meant.next()) {
+        (Some(one), None) => one.clone(),
+        (Some(one), Some(other)) => {
+            let candidates = vec![one.clone(), other.clone()];
+            return Err(AddressError::Ambiguous { text: id.to_owned(), candidates }.into());
+        }
+        (None, _) => return Err(AddressError::NotFound(id.to_owned()).into()),
+    };
+    let mut observe = || {
+        let later = context.next_turn();
+        later.observe_now(ObserveScope::All, &[]).map_err(|error| error.to_string())
+    };
+    let timeout = match timeout_ms.unwrap_or(wait::DEFAULT_WAIT_MS) {
+        0 => None,
+        millis => Some(Duration::from_millis(millis)),
+    };
+    let delivery = await_delivery_turn(&ledger, machine, &delivery, timeout, &mut observe)?;
+    let turn = delivery.turn.as_ref().map(|turn| turn.end);
+    match delivery_failure(delivery.state, turn) {
+        Some("TURN_FAILED") => {
+            return Err(Error::TurnNotAnswered(Box::new(delivery), "TURN_FAILED"));
+        }
+        Some(_) => return Err(Error::NotDelivered(Box::new(delivery))),
+        None => {}
+    }
+    if context.json {
+        context.print_json(PromptResult { delivery, incomplete: Vec::new() })?;
+    } else {
+        output::print_text("its turn is over\n")?;
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn render_wait_text(result: &WaitResult) -> String {

@@ -1,23 +1,29 @@
 //! What the preview shows: which terminal is joined, which text is read, and when.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use model::hosted::HostFault;
 
-use super::super::pane::{PaneKind, PaneText, events_of, evidence_of, facts_of, read_talk};
+use super::super::pane::{PaneKind, PaneText, events_of, evidence_of, facts_of, read_talk, why_of};
 use super::super::preview::{PreviewState, ScreenPreview};
 use super::super::state::TopMode;
 use super::super::usage::read_usage;
 use super::super::work::WorkOutcome;
 use super::{PREVIEW_REST, TopRun};
-
-/// How long a terminal may take for what was typed before the dashboard ended.
-const TYPING_TIMEOUT: Duration = Duration::from_secs(2);
+use crate::timeouts::TYPING_TIMEOUT;
 
 impl TopRun<'_> {
+    /// Why the selected session is in its state.
+    pub(super) fn renew_reason(&mut self) {
+        let row = self.state.selected_row();
+        let seen = self.observation.as_ref().zip(row);
+        self.state.why = seen.and_then(|(observation, row)| why_of(observation, &row.name));
+    }
+
     /// What the preview shows of the selected session.
     pub(super) fn load_pane(&mut self) {
         self.is_dirty = true;
+        self.renew_reason();
         if self.state.pane == PaneKind::Found {
             // What was found is of no session that is selected.
             return;

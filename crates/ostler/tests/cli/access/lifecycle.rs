@@ -391,6 +391,13 @@ fn access_sessions_are_listed_among_the_others() {
     );
     assert!(ask("ls").stdout.contains("deploy [active]"));
     assert!(ask("ls --agent ssh-agent -q").exits(0).stdout.contains(&id));
+    for command in ["show", "log", "env"] {
+        let by_label = run(&sessions, &format!("{command} deploy")).exits(0).stdout;
+        assert_eq!(by_label, run(&sessions, &format!("{command} {id}")).exits(0).stdout);
+    }
+    let other = id_of(&open(&sessions, "--generate --label deploy"));
+    assert!(run(&sessions, "stop deploy").exits(2).stderr.contains(&other[..4]));
+    run(&sessions, &format!("stop {other}")).exits(0);
     let why = ask(&format!("why {id} --json")).exits(0).result();
     assert_eq!(why["verdict"]["status"], "running");
     assert_eq!(why["collect"]["allowed"], false);

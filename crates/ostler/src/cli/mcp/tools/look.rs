@@ -166,7 +166,7 @@ pub(super) struct SessionOutput {
     session: McpSessionRow,
     /// `alive`, `dead` or `unknown`.
     liveness: String,
-    /// Why.
+    /// What says so, as a code.
     liveness_reason: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     started_at: Option<Time>,

@@ -14,9 +14,7 @@ use super::super::server::McpServerState;
 use super::{McpTool, ToolEffect};
 use crate::config::McpRight;
 use crate::error::Error;
-
-/// How long the agent's own record may take to hold the text.
-const RECORD_TIMEOUT: Duration = Duration::from_secs(15);
+use crate::timeouts::PROMPT_RECORD_TIMEOUT;
 
 pub(super) struct PromptSession;
 
@@ -79,12 +77,9 @@ impl McpTool for PromptSession {
             path: crate::env::lookup_variable("PATH").unwrap_or_default(),
             // One that works has not answered the last prompt yet.
             idle_timeout: Duration::ZERO,
-            accept_timeout: RECORD_TIMEOUT,
+            accept_timeout: PROMPT_RECORD_TIMEOUT,
         };
-        let mut observe = || {
-            let later = context.next_turn();
-            later.observe_now(ObserveScope::All, &[]).map_err(|error| error.to_string())
-        };
+        let mut observe = || context.observe_later(&[]);
         let mut ledger = ControlLedger::new(context.machine()?);
         let home = context.terminals_home()?;
         let delivery = deliver_prompt(&home, &request, &mut ledger, &mut observe)?;

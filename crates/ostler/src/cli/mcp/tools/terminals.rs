@@ -3,8 +3,6 @@
 //! The limits are read from the terminals themselves, so that they hold across a restart of the server and
 //! between servers; a lock orders starts that come at the same time.
 
-use std::time::Duration;
-
 use flows::terminal::agent_command::agent_command;
 use flows::terminal::create::{self, CreateTerminalRequest};
 use flows::terminal::{HostedSession, ask, batch, destroy};
@@ -22,6 +20,7 @@ use super::{McpTool, ToolEffect};
 use crate::config::McpRight;
 use crate::env;
 use crate::error::Error;
+use crate::timeouts::START_LOCK_TIMEOUT;
 
 /// The most terminals that descend from one outermost client and are alive.
 const MOST_OF_TREE: usize = 20;
@@ -396,9 +395,6 @@ impl McpTool for DestroyTerminal {
         Ok(DestroyOutput { id: result.session_id, destroyed: result.destroyed })
     }
 }
-
-/// How long a start waits for another to be over.
-const START_LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl McpServerState {
     /// The lock under which terminals are started.

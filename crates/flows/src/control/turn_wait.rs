@@ -1,0 +1,66 @@
+//! Waiting for the end of the turn that an earlier prompt began.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use model::control::delivery::{DeliveryRecord, DeliveryState, DeliveryTurn, TurnEnd};
+use model::session::SessionName;
+use model::status::Activity;
+use sys::dropped::NoteDropped;
+use sys::machine::Machine;
+use sys::watch::DirectoryWatch;
+
+use super::deliveries::{ControlLedger, judge_delivery};
+use super::prompt::{PromptError, TurnPause, find_named};
+use super::running::{LookAtMachine, wait_for_change};
+
+/// Waits until the turn of a delivery is over; a delivery that did not arrive has none and is returned as it is.
+pub fn await_delivery_turn(
+    ledger: &ControlLedger,
+    machine: &Machine,
+    id: &str,
+    timeout: Option<Duration>,
+    observe: &mut LookAtMachine<'_>,
+) -> Result<DeliveryRecord, PromptError> {
+    let until = timeout.map(|timeout| Instant::now() + timeout);
+    loop {
+        let kept = ledger.find_delivery(id);
+        let kept = kept.map_err(|error| PromptError::Observe(error.to_string()))?;
+        let kept = kept.ok_or_else(|| {
+            PromptError::Observe(format!("delivery {id} is not in the store any more"))
+        })?;
+        let seen = observe().map_err(PromptError::Observe)?;
+        let mut record = judge_delivery(kept, &seen, machine);
+        let name = SessionName::new(&record.agent, &record.session);
+        let one = find_named(&seen, &name);
+        let goes_on = one.is_some_and(|one| !one.verdict.status.is_terminal());
+        let may_arrive = record.state.may_be_proven_later()
+            || matches!(record.state, DeliveryState::Ready | DeliveryState::Composed);
+        let is_open = record.turn.as_ref().is_none_or(|turn| turn.end == TurnEnd::Open);
+        if !is_open || !(may_arrive || record.state == DeliveryState::Accepted) {
+            return Ok(record);
+        }
+        if !goes_on {
+            // Whoever had it is gone, and nothing more is written.
+            if record.state == DeliveryState::Accepted {
+                let (end, ended_at) = (TurnEnd::Interrupted, None);
+                record.turn = Some(DeliveryTurn { end, resets_at: None, ended_at });
+            }
+            return Ok(record);
+        }
+        let pause = |record, pause| Err(PromptError::Unfinished(Box::new(record), pause));
+        if one.is_some_and(|one| one.verdict.activity == Some(Activity::Waiting)) {
+            return pause(record, TurnPause::Asks);
+        }
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        if left == Some(Duration::ZERO) {
+            return pause(record, TurnPause::TimedOut);
+        }
+        let directory = record.proof.as_ref().and_then(|proof| Path::new(&proof.path).parent());
+        let watch = directory.and_then(|directory| {
+            DirectoryWatch::watch_directory(directory).ok_or_note("the watch of a transcript")
+        });
+        let nap = Duration::from_secs(1);
+        wait_for_change(watch.as_ref(), left.map_or(nap, |left| left.min(nap)));
+    }
+}
