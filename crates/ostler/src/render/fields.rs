@@ -7,12 +7,12 @@ use flows::terminal::screen::Personality;
 use crate::render::colour::{Colour, Painter};
 use crate::render::text;
 
-/// How wide the names are.
+/// How wide the names are, unless one is wider.
 const NAME_COLUMNS: usize = 12;
 
 /// Lines of a name and a value; what is not known has none.
 pub(crate) struct FieldPage {
-    text: String,
+    fields: Vec<(String, String)>,
     paint: Painter,
     /// agent-tty's programs look for `Name: value`.
     as_agent_tty: bool,
@@ -20,7 +20,7 @@ pub(crate) struct FieldPage {
 
 impl FieldPage {
     pub(crate) const fn new(paint: Painter) -> Self {
-        Self { text: String::new(), paint, as_agent_tty: false }
+        Self { fields: Vec::new(), paint, as_agent_tty: false }
     }
 
     /// For a command that agent-tty has, too.
@@ -29,24 +29,26 @@ impl FieldPage {
         Self { as_agent_tty, ..Self::new(Painter::for_stdout()) }
     }
 
-    /// Adds a line, unless the value is empty. Both are safe on a terminal then.
+    /// Adds a line, unless the value is empty, which is made safe for a terminal.
     pub(crate) fn push_field(&mut self, name: &str, value: &str) {
-        if value.is_empty() {
-            return;
+        if !value.is_empty() {
+            self.fields.push((name.to_owned(), text::one_line(value)));
         }
-        let value = text::one_line(value);
-        // Writing to a String cannot fail.
-        let _ = if self.as_agent_tty {
-            writeln!(self.text, "{name}: {value}")
-        } else {
-            let name = name.to_lowercase();
-            let name = self.paint.paint(Colour::Dim, &format!("{name:>NAME_COLUMNS$}"));
-            writeln!(self.text, "{name}  {value}")
-        };
     }
 
     pub(crate) fn into_text(self) -> String {
-        self.text
+        let widest = self.fields.iter().map(|(name, _)| name.len()).max();
+        let columns = widest.unwrap_or_default().max(NAME_COLUMNS);
+        self.fields.iter().fold(String::new(), |mut text, (name, value)| {
+            // Writing to a String cannot fail.
+            let _ = if self.as_agent_tty {
+                writeln!(text, "{name}: {value}")
+            } else {
+                let name = format!("{:>columns$}", name.to_lowercase());
+                writeln!(text, "{}  {value}", self.paint.paint(Colour::Dim, &name))
+            };
+            text
+        })
     }
 }
 

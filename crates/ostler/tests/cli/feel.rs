@@ -54,11 +54,6 @@ fn b5_the_id_that_ls_prints_works() {
             assert!(whole.starts_with(&id), "{line}: {id} is not {whole}");
         }
     }
-    // Claude Code wrote no branch into this one: that of its directory is shown, marked.
-    let table = wide(&home, "ls").stdout;
-    assert!(table.contains("  ~linked  "), "{table}");
-    git(&linked, "checkout -q --detach");
-    assert!(!wide(&home, "ls").stdout.contains("~linked"));
     live.kill();
 }
 
@@ -116,6 +111,11 @@ fn b16_status_sees_the_linked_worktrees() {
         assert_eq!(status.sessions().len(), 1, "{}", directory.display());
         assert_eq!(status.result()["worktrees"].as_array().unwrap().len(), 1);
     }
+    // Claude Code wrote no branch into this one: that of its directory is shown, marked.
+    let table = wide(&home, "ls").stdout;
+    assert!(table.contains("  ~linked  "), "{table}");
+    git(&linked, "checkout -q --detach");
+    assert!(!wide(&home, "ls").stdout.contains("~linked"));
     live.kill();
 }
 

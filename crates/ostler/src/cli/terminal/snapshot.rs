@@ -11,6 +11,7 @@ use model::hosted::wire::{SnapshotFormat, SnapshotParams, SnapshotResult};
 
 use crate::cli::CliContext;
 use crate::error::Error;
+use crate::render::fields::FieldPage;
 use crate::render::{output, text};
 
 declare_commands![CommandEntry {
@@ -75,7 +76,7 @@ impl SnapshotArgs {
             // Who asks for the text wants the text.
             let headed = context.personality == Personality::AgentTty
                 || format == SnapshotFormat::Structured;
-            let page = render_snapshot_text(&result);
+            let page = render_snapshot_text(&result, context.personality);
             let page = match page.split_once("\n\n").filter(|_| !headed) {
                 Some((_, text)) => text,
                 None => &page,
@@ -86,13 +87,14 @@ impl SnapshotArgs {
     }
 }
 
-fn render_snapshot_text(result: &SnapshotResult) -> String {
-    let mut out = String::new();
-    let _ = writeln!(out, "Session: {}", result.session_id);
-    let _ = writeln!(out, "Captured at seq: {}", result.captured_at_seq);
-    let _ = writeln!(out, "Size: {}x{}", result.cols, result.rows);
-    let _ = writeln!(out, "Cursor: row {}, col {}", result.cursor_row, result.cursor_col);
-    let _ = writeln!(out, "Screen hash: {}", result.screen_hash);
+fn render_snapshot_text(result: &SnapshotResult, personality: Personality) -> String {
+    let mut head = FieldPage::for_personality(personality);
+    head.push_field("Session", &result.session_id);
+    head.push_field("Captured at seq", &result.captured_at_seq.to_string());
+    head.push_field("Size", &format!("{}x{}", result.cols, result.rows));
+    head.push_field("Cursor", &format!("row {}, col {}", result.cursor_row, result.cursor_col));
+    head.push_field("Screen hash", &result.screen_hash);
+    let mut out = head.into_text();
     out.push('\n');
     if let Some(all) = &result.text {
         let _ = writeln!(out, "{}", text::many_lines(all));
