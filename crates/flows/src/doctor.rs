@@ -54,7 +54,7 @@ pub fn examine_hooks(machine: &Machine, program: &Path) -> Vec<DoctorFinding> {
             Ok(None | Some(HookState::Installed)) => DoctorFinding::ok(check, "installed"),
             Ok(Some(HookState::NotInstalled)) => DoctorFinding::note(
                 check,
-                "not installed: its ends are known only when looked for",
+                "not installed: ends are known only when looked for",
                 install,
             ),
             Ok(Some(HookState::NotTrusted)) => DoctorFinding::note(

@@ -5,6 +5,7 @@
 mod net {
     mod docs;
     mod doctor;
+    mod examples;
     mod faults;
     mod fleet;
     mod fleet_kit;

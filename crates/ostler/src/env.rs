@@ -150,6 +150,13 @@ pub(crate) fn is_accessible() -> bool {
     text_variable("ACCESSIBLE").is_some_and(|value| value != "0")
 }
 
+/// `SOURCE_DATE_EPOCH`: the day of a build that gives the same bytes whenever it is made, as `2026-11-18`.
+pub(crate) fn source_date() -> Option<String> {
+    let seconds: i64 = text_variable("SOURCE_DATE_EPOCH")?.parse().ok()?;
+    let time = model::time::Time::from_millis(seconds.checked_mul(1000)?).to_string();
+    time.get(..10).map(str::to_owned)
+}
+
 /// `COLUMNS`: the width to draw for, before asking the terminal.
 pub(crate) fn columns_override() -> Option<usize> {
     text_variable("COLUMNS")?.parse().ok().filter(|columns| *columns >= 20)

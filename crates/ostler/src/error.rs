@@ -30,6 +30,7 @@ mod codes;
 mod driving;
 mod exit_codes;
 mod hints;
+mod wording;
 
 use codes::{access_code, failure_code, gateway_code, helper_code, hooks_code, store_code};
 use driving::{launch_hint, launch_message, not_delivered_hint, turn_hint, turn_message};
@@ -57,13 +58,13 @@ pub(crate) enum Error {
         /// What would have meant one.
         near: String,
     },
-    /// No such session in a list of its own.
-    #[error("no session `{text}` {place}")]
+    /// No such thing in a list of its own.
+    #[error("no {kind} `{text}`")]
     NotListed {
         /// What was typed.
         text: String,
-        /// Where it was looked for.
-        place: &'static str,
+        /// What was looked for.
+        kind: &'static str,
         /// The command that lists what there is.
         list: &'static str,
     },
@@ -187,7 +188,7 @@ impl From<AccessError> for Error {
     fn from(error: AccessError) -> Self {
         match error {
             AccessError::Address(AddressError::NotFound(text)) => {
-                Self::NotListed { text, place: "with lent access", list: "ostler access list" }
+                Self::NotListed { text, kind: "access session", list: "ostler access list" }
             }
             AccessError::Address(error) => Self::Address(error),
             AccessError::Refused { what, hint } => Self::Refused { what, hint },
@@ -475,6 +476,9 @@ fn running_place(place: &Option<(u32, Option<String>)>) -> String {
 fn in_brackets(pid: Option<u32>) -> String {
     pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default()
 }
+
+/// The exit code of a command line that is wrong.
+const USAGE_EXIT: u8 = 2;
 
 /// The exit code of an error code.
 pub(crate) fn exit_code_of(code: &str) -> ExitCode {

@@ -131,8 +131,9 @@ fn make_release(options: &Options) -> Result<Vec<PathBuf>, String> {
     if release.is_linux() {
         staging.make_deb(&release)?;
     }
-    npm::make_packages(&release, &work)?;
-    wheel::make_wheel(&release, &work, &notices)?;
+    let manual = staging.manual_pages()?;
+    npm::make_packages(&release, &work, &manual)?;
+    wheel::make_wheel(&release, &work, &notices, &manual)?;
     formula::write_formula(&release, &tarball)?;
     fs::remove_dir_all(&work).map_err(|error| error.to_string())?;
     write_checksums(&out)

@@ -1,6 +1,6 @@
 //! The npm packages: a small wrapper, and one package per platform with the program in it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
@@ -15,7 +15,12 @@ const PLATFORMS: [&str; 4] = ["linux-x64", "linux-arm64", "darwin-x64", "darwin-
 /// The wrapper's program. Agents' hooks do not go through it: they name the program itself.
 const WRAPPER: &str = include_str!("wrapper.js");
 
-pub(super) fn make_packages(release: &Release, work: &Path) -> Result<(), String> {
+/// Makes both. The wrapper has the manual pages: npm installs those of a package that was asked for by name.
+pub(super) fn make_packages(
+    release: &Release,
+    work: &Path,
+    manual: &[PathBuf],
+) -> Result<(), String> {
     let processor = match release.processor() {
         "x86_64" => "x64",
         "aarch64" => "arm64",
@@ -48,11 +53,18 @@ pub(super) fn make_packages(release: &Release, work: &Path) -> Result<(), String
         .iter()
         .map(|platform| (format!("{SCOPE}/{platform}"), version.as_str().into()))
         .collect();
+    let directory = work.join("npm-wrapper");
+    let mut pages = Vec::new();
+    for page in manual {
+        let name = page.file_name().unwrap_or_default();
+        place(page, &directory.join("package/man").join(name), 0o644)?;
+        pages.push(format!("man/{}", name.to_string_lossy()));
+    }
     let wrapper = with_common(json!({
         "name": "ostler", "bin": { "ostler": "bin/ostler.js" }, "engines": { "node": ">=16" },
-        "files": ["bin", "LICENSE-MIT", "LICENSE-APACHE"], "optionalDependencies": optional,
+        "files": ["bin", "man", "LICENSE-MIT", "LICENSE-APACHE"], "man": pages,
+        "optionalDependencies": optional,
     }));
-    let directory = work.join("npm-wrapper");
     let script = work.join("wrapper.js");
     write(&script, WRAPPER.as_bytes())?;
     place(&script, &directory.join("package/bin/ostler.js"), 0o755)?;

@@ -21,7 +21,10 @@ impl Staging {
         let root = work.join("root");
         place(&release.binary, &root.join("usr/bin/ostler"), 0o755)?;
         place(&release.helper, &root.join("usr/bin/ostler-net"), 0o755)?;
-        let ask = |words: &[&str]| run_quiet(Command::new(&release.binary).args(words));
+        let ask = |words: &[&str]| {
+            let mut command = Command::new(&release.binary);
+            run_quiet(command.env("SOURCE_DATE_EPOCH", &release.epoch).args(words))
+        };
         let man = root.join("usr/share/man/man1");
         create_dir(&man)?;
         ask(&["man", "--out", &man.to_string_lossy()])?;
@@ -50,6 +53,15 @@ impl Staging {
                          Comment: both texts, and those of everything that is linked in, lie beside this file.\n";
         write(&doc.join("copyright"), copyright.as_bytes())?;
         Ok(Self { root, work: work.to_owned() })
+    }
+
+    /// The manual pages, packed, in order.
+    pub(super) fn manual_pages(&self) -> Result<Vec<PathBuf>, String> {
+        let pages = fs::read_dir(self.root.join("usr/share/man/man1"));
+        let pages = pages.map_err(|error| error.to_string())?;
+        let mut pages: Vec<PathBuf> = pages.filter_map(|page| Some(page.ok()?.path())).collect();
+        pages.sort();
+        Ok(pages)
     }
 
     /// The tarball: one directory, to be unpacked anywhere. `bin` and `share` are laid out to be copied to a prefix.

@@ -1,6 +1,6 @@
 //! The Python wheel: the program as a script of a package without modules, for `pip`, `pipx` and `uvx`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::{Release, place, run_quiet, workspace, write};
@@ -8,7 +8,12 @@ use super::{Release, place, run_quiet, workspace, write};
 /// Packs a directory as a wheel: names sorted, times fixed, with the list of hashes that pip checks.
 const PACK: &str = include_str!("wheel.py");
 
-pub(super) fn make_wheel(release: &Release, work: &Path, notices: &str) -> Result<(), String> {
+pub(super) fn make_wheel(
+    release: &Release,
+    work: &Path,
+    notices: &str,
+    manual: &[PathBuf],
+) -> Result<(), String> {
     let processor = release.processor();
     let platform = match (release.is_linux(), release.is_static) {
         // Nothing of the machine's is needed but its kernel.
@@ -27,6 +32,10 @@ pub(super) fn make_wheel(release: &Release, work: &Path, notices: &str) -> Resul
     let scripts = directory.join(format!("ostler-{version}.data/scripts"));
     place(&release.binary, &scripts.join("ostler"), 0o755)?;
     place(&release.helper, &scripts.join("ostler-net"), 0o755)?;
+    for page in manual {
+        let pages = directory.join(format!("ostler-{version}.data/data/share/man/man1"));
+        place(page, &pages.join(page.file_name().unwrap_or_default()), 0o644)?;
+    }
     let readme = std::fs::read_to_string(workspace().join("README.md"));
     let readme = readme.map_err(|error| error.to_string())?;
     let metadata = format!(

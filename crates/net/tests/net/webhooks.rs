@@ -31,14 +31,14 @@ impl Received {
 }
 
 /// A receiver that answers as it is told: the answers in turn, the last one for ever.
-struct Receiver {
-    url: String,
+pub(crate) struct Receiver {
+    pub(crate) url: String,
     received: Arc<Mutex<Vec<Received>>>,
     answers: Arc<Mutex<Vec<String>>>,
 }
 
 impl Receiver {
-    fn start(answers: &[&str]) -> Self {
+    pub(crate) fn start(answers: &[&str]) -> Self {
         Self::listen(0, answers)
     }
 
@@ -113,7 +113,7 @@ fn serve(stream: TcpStream, received: &Mutex<Vec<Received>>, answers: &Mutex<Vec
     }
 }
 
-fn add_webhook(home: &TempHome, url: &str, more: &str) -> Value {
+pub(crate) fn add_webhook(home: &TempHome, url: &str, more: &str) -> Value {
     let result = run(home, &format!("webhook add --url {url} --json {more}")).exits(0).result();
     result["webhooks"][0].clone()
 }

@@ -14,7 +14,7 @@ use crate::render::table::{ColumnGive, TableCell, TableColumn, render_table};
 use crate::render::{output, text};
 
 declare_commands![CommandEntry {
-    place: HelpPlace(See, 4),
+    place: HelpPlace(See, 9),
     answers: &[answer::<wire::AdaptersResult>()],
     examples: &[example("adapters", "Which agents are known, and where their files are.")],
     cases: &[

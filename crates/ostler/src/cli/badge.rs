@@ -15,7 +15,7 @@ use crate::error::{self, Error};
 use crate::render::{output, text};
 
 declare_commands![CommandEntry {
-    place: HelpPlace(See, 3),
+    place: HelpPlace(See, 5),
     answers: &[answer::<wire::BadgeResult>()],
     examples: &[
         example("badge", "Who waits, who works, of whom nothing is known."),

@@ -42,6 +42,7 @@ declare_commands![
     CommandEntry {
         place: HelpPlace(SetUp, 1),
         effect: WritesState,
+        examples: &[example("daemon run", "Here, until Ctrl+C: to see what it says.").on(Served)],
         cases: &[refused("daemon run --no-such-option")],
         uncased: &[
             (Usual, "it is started and ended in tests/cli/daemon.rs"),
@@ -54,6 +55,7 @@ declare_commands![
         place: HelpPlace(SetUp, 2),
         effect: WritesState,
         answers: &[answer::<wire::DaemonResult>()],
+        examples: &[example("daemon start", "Note every end at once, from now on.").on(Served)],
         cases: &[usual("daemon start"), refused("daemon start --no-such-option")],
         uncased: &[ONE_HOME, ONE_PROGRAM],
         ..entry!("daemon start")

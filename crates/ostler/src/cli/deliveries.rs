@@ -17,7 +17,7 @@ use crate::error::{self, Error};
 use crate::render::{duration, output, text};
 
 declare_commands![CommandEntry {
-    place: HelpPlace(Drive, 3),
+    place: HelpPlace(Drive, 8),
     answers: &[answer::<::model::control::wire::DeliveriesResult>()],
     examples: &[
         example("deliveries build", "What became of the prompts to one agent.").on(Driven),

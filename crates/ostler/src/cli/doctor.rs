@@ -207,13 +207,38 @@ fn pretty_json<T: serde::Serialize>(value: &T) -> String {
     serde_json::to_string_pretty(value).unwrap_or_default()
 }
 
+/// The findings, with agents whose hooks are the same on one line: a new user has ten of them.
+fn fold_hooks(findings: &[DoctorFinding]) -> Vec<DoctorFinding> {
+    const OF_HOOKS: &str = "hooks of ";
+    let mut folded: Vec<DoctorFinding> = Vec::new();
+    for finding in findings {
+        let agent = finding.check.strip_prefix(OF_HOOKS);
+        let same = folded.iter_mut().find(|one| {
+            let is_same = one.grade == finding.grade && one.found == finding.found;
+            is_same && one.check.starts_with(OF_HOOKS)
+        });
+        match (agent, same) {
+            (Some(agent), Some(one)) if finding.grade != CheckGrade::Problem => {
+                one.check = format!("{}, {agent}", one.check);
+                let installs =
+                    one.remedy.as_deref().is_some_and(|remedy| remedy.contains("hooks install"));
+                if installs {
+                    one.remedy = Some("`ostler hooks install` does it for all of them".to_owned());
+                }
+            }
+            _ => folded.push(finding.clone()),
+        }
+    }
+    folded
+}
+
 fn render_findings_text(result: &DoctorResult) -> String {
     let paint = Painter::for_stdout();
     let mut page = String::new();
     if let Some(swept) = result.swept.as_ref().filter(|swept| !swept.ended.is_empty()) {
         page.push_str(&finalize::render_sweep_text(swept));
     }
-    for finding in &result.findings {
+    for finding in &fold_hooks(&result.findings) {
         let (mark, colour) = match finding.grade {
             CheckGrade::Ok => ("ok     ", Colour::Green),
             CheckGrade::Note => ("note   ", Colour::Yellow),

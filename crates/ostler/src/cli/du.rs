@@ -15,7 +15,7 @@ use crate::render::table::{ColumnGive, TableCell, TableColumn, render_table};
 use crate::render::{output, text};
 
 declare_commands![CommandEntry {
-    place: HelpPlace(See, 3),
+    place: HelpPlace(See, 6),
     answers: &[answer::<wire::DuResult>()],
     examples: &[
         example("du", "What every agent keeps, biggest first."),

@@ -13,7 +13,7 @@ use crate::helper;
 use crate::render::{duration, output, text};
 
 declare_commands![CommandEntry {
-    place: HelpPlace(See, 5),
+    place: HelpPlace(See, 8),
     answers: &[stream::<wire::EventView>(""), stream::<wire::FleetChange>(" --fleet")],
     examples: &[
         example("events", "Everything that hooks told so far."),

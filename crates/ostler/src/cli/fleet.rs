@@ -25,12 +25,20 @@ declare_commands![
         place: HelpPlace(SetUp, 1),
         effect: WritesState,
         answers: &[answer::<wire::FleetInitResult>()],
+        examples: &[example(
+            "fleet init --advertise server.example.org",
+            "Make this machine the hub, by the name that the others reach it by."
+        )
+        .on(Afar)],
         cases: &[refused("fleet init --no-such-option")],
         uncased: &[(Usual, NEEDS_ENGINE), ONE_HOME, ONE_PROGRAM],
         ..entry!("fleet init")
     },
     CommandEntry {
         place: HelpPlace(SetUp, 2),
+        examples: &[
+            example("fleet hub", "Run it; `fleet init` prints a unit for systemd.").on(Afar)
+        ],
         cases: &[refused("fleet hub")],
         uncased: &[(Usual, NEEDS_ENGINE), ONE_HOME, ONE_PROGRAM],
         ..entry!("fleet hub")
@@ -39,6 +47,11 @@ declare_commands![
         place: HelpPlace(SetUp, 3),
         effect: WritesState,
         answers: &[answer::<wire::FleetJoinResult>()],
+        examples: &[
+            example("fleet join --name laptop", "Ask: it prints the line for the hub.").on(Afar),
+            example("fleet join LINE", "Be a member, with the line that `fleet admit` printed.")
+                .on(Afar)
+        ],
         cases: &[refused("fleet join --no-such-option")],
         uncased: &[(Usual, NEEDS_ENGINE), ONE_HOME, ONE_PROGRAM],
         ..entry!("fleet join")
@@ -47,6 +60,9 @@ declare_commands![
         place: HelpPlace(SetUp, 4),
         effect: WritesState,
         answers: &[answer::<wire::FleetAdmitResult>()],
+        examples: &[
+            example("fleet admit LINE", "With the line that `fleet join` printed.").on(Afar)
+        ],
         cases: &[refused("fleet admit ostler-join:x")],
         uncased: &[(Usual, NEEDS_ENGINE), ONE_HOME, ONE_PROGRAM],
         ..entry!("fleet admit")
@@ -55,6 +71,7 @@ declare_commands![
         place: HelpPlace(SetUp, 5),
         effect: WritesState,
         answers: &[answer::<wire::FleetDepartureResult>()],
+        examples: &[example("fleet leave", "This machine is a member no longer.").on(Afar)],
         cases: &[refused("fleet leave")],
         uncased: &[(Usual, NEEDS_ENGINE), ONE_HOME, ONE_PROGRAM],
         ..entry!("fleet leave")
@@ -63,6 +80,7 @@ declare_commands![
         place: HelpPlace(SetUp, 6),
         effect: WritesState,
         answers: &[answer::<wire::FleetDepartureResult>()],
+        examples: &[example("fleet evict laptop", "On the hub: it is a member no longer.").on(Afar)],
         cases: &[refused("fleet evict nobody")],
         uncased: &[(Usual, NEEDS_ENGINE), ONE_HOME, ONE_PROGRAM],
         ..entry!("fleet evict")
@@ -71,6 +89,11 @@ declare_commands![
         place: HelpPlace(SetUp, 7),
         effect: WritesState,
         answers: &[answer::<wire::FleetOperatorsResult>()],
+        examples: &[
+            example("fleet operator", "On the hub: who may do what.").on(Afar),
+            example("fleet operator laptop --level drive", "It may prompt agents elsewhere, too.")
+                .on(Afar)
+        ],
         cases: &[refused("fleet operator")],
         uncased: &[(Usual, NEEDS_ENGINE), ONE_HOME, ONE_PROGRAM],
         ..entry!("fleet operator")
@@ -78,6 +101,7 @@ declare_commands![
     CommandEntry {
         place: HelpPlace(SetUp, 8),
         answers: &[answer::<wire::FleetStatusResult>()],
+        examples: &[example("fleet status", "Which members are reachable.").on(Afar)],
         cases: &[refused("fleet status")],
         uncased: &[(Usual, NEEDS_ENGINE), ONE_HOME, ONE_PROGRAM],
         ..entry!("fleet status")
@@ -85,6 +109,7 @@ declare_commands![
     CommandEntry {
         place: HelpPlace(SetUp, 9),
         answers: &[answer::<wire::FleetDoctorResult>()],
+        examples: &[example("fleet doctor", "What is wrong, and what to do about it.").on(Afar)],
         cases: &[refused("fleet doctor")],
         uncased: &[(Usual, NEEDS_ENGINE), ONE_HOME, ONE_PROGRAM],
         ..entry!("fleet doctor")

@@ -33,7 +33,7 @@ use crate::timeouts::{AGENT_STOP_GRACE, FUSE_PROGRAM_TIMEOUT};
 
 declare_commands![
     CommandEntry {
-        place: HelpPlace(Drive, 23),
+        place: HelpPlace(Drive, 15),
         usual_member: "ls",
         ..entry!("fuse", FuseArgs, run_fuse)
     },
@@ -77,7 +77,7 @@ declare_commands![
             refused("fuse extend f0")
         ],
         uncased: &[ONE_FILE],
-        examples: &[example("fuse extend --help", "How to put one off.")],
+        examples: &[example("fuse extend ID --by 2h", "Give it two hours more.").on(Fused)],
         ..entry!("fuse extend")
     },
     CommandEntry {
@@ -90,7 +90,7 @@ declare_commands![
             refused("fuse cancel")
         ],
         uncased: &[ONE_FILE],
-        examples: &[example("fuse cancel --help", "How to take one back.")],
+        examples: &[example("fuse cancel ID", "Take it back.").on(Fused)],
         ..entry!("fuse cancel")
     },
     CommandEntry {
@@ -98,7 +98,6 @@ declare_commands![
         effect: WritesState,
         cases: &[empty("fuse carry-out f0"), refused("fuse carry-out")],
         uncased: &[(Usual, "the daemon runs it: tests/cli/fuses.rs"), ONE_FILE],
-        examples: &[example("fuse carry-out --help", "What the daemon runs.")],
         ..entry!("fuse carry-out")
     }
 ];

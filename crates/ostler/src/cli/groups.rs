@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::render::{output, text};
 
 declare_commands![CommandEntry {
-    place: HelpPlace(Drive, 12),
+    place: HelpPlace(Drive, 9),
     answers: &[answer::<::model::control::groups::GroupsResult>()],
     examples: &[example("groups", "Every agent that was launched in a group, and its worktree.")],
     cases: &[empty("groups"), refused("groups nobody"), also("groups")],
@@ -63,11 +63,9 @@ pub(crate) fn find_group(context: &CliContext, group: &str) -> Result<Vec<GroupM
         group => read_members(context, MemberScope::Of(group))?,
     };
     match members.is_empty() {
-        true => Err(Error::NotListed {
-            text: group.to_owned(),
-            place: "is a group",
-            list: "ostler groups",
-        }),
+        true => {
+            Err(Error::NotListed { text: group.to_owned(), kind: "group", list: "ostler groups" })
+        }
         false => Ok(members),
     }
 }

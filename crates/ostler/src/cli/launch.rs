@@ -22,7 +22,7 @@ use crate::error::{self, Error};
 use crate::render::{duration, output, text};
 
 declare_commands![CommandEntry {
-    place: HelpPlace(Drive, 0),
+    place: HelpPlace(Drive, 1),
     effect: WritesFiles,
     answers: &[
         answer::<::model::control::wire::LaunchResult>(),

@@ -21,7 +21,7 @@ use crate::render::{duration, output, text};
 
 declare_commands![
     CommandEntry {
-        place: HelpPlace(Drive, 20),
+        place: HelpPlace(Drive, 12),
         answers: &[answer::<wire::LocksResult>()],
         examples: &[example("locks", "Where agents work, and what is locked.")],
         cases: &[
@@ -35,7 +35,7 @@ declare_commands![
         ..entry!("locks", LocksArgs, run_locks)
     },
     CommandEntry {
-        place: HelpPlace(Drive, 21),
+        place: HelpPlace(Drive, 13),
         effect: WritesState,
         answers: &[answer::<wire::LocksResult>()],
         examples: &[example(
@@ -52,7 +52,7 @@ declare_commands![
         ..entry!("lock", LockArgs, run_lock)
     },
     CommandEntry {
-        place: HelpPlace(Drive, 22),
+        place: HelpPlace(Drive, 14),
         effect: WritesState,
         answers: &[answer::<wire::LocksResult>()],
         examples: &[example("unlock .", "Let launches in again.")],

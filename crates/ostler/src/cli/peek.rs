@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::render::{output, text};
 
 declare_commands![CommandEntry {
-    place: HelpPlace(Drive, 5),
+    place: HelpPlace(Drive, 3),
     answers: &[answer::<::model::control::wire::PeekResult>()],
     examples: &[
         example("peek 666e4f9b", "What it does, and the last three things that were said."),

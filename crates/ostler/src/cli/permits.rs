@@ -22,7 +22,7 @@ use crate::render::{duration, output, text};
 
 declare_commands![
     CommandEntry {
-        place: HelpPlace(Drive, 24),
+        place: HelpPlace(Drive, 10),
         answers: &[answer::<::model::control::permits::PermitsResult>()],
         examples: &[example("permits", "What agents ask for, and since when.")],
         cases: &[
@@ -37,10 +37,14 @@ declare_commands![
         ..entry!("permits", PermitsArgs, run_permits)
     },
     CommandEntry {
-        place: HelpPlace(Drive, 25),
+        place: HelpPlace(Drive, 11),
         effect: WritesState,
         answers: &[answer::<::model::control::permits::PermitResult>()],
-        examples: &[example("permit --help", "How a request is answered.")],
+        examples: &[
+            example("permit ID --allow", "Let it do that, this once.").on(Asking),
+            example("permit ID --deny --message 'use the staging host'", "Do not, and say why.")
+                .on(Asking)
+        ],
         cases: &[
             empty("permit 666e4f9b --allow"),
             refused("permit 666e4f9b"),

@@ -15,7 +15,7 @@ use crate::render::table::{ColumnGive, TableCell, TableColumn, render_table};
 use crate::render::{duration, output, text};
 
 declare_commands![CommandEntry {
-    place: HelpPlace(See, 6),
+    place: HelpPlace(See, 7),
     answers: &[answer::<::model::control::process_list::ProcessListResult>()],
     examples: &[
         example("ps --agent crush", "One agent's processes, with what they started."),

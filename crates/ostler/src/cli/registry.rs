@@ -291,6 +291,16 @@ pub(crate) enum SampleStage {
     Told,
     /// The same, and its session is in the vault.
     Kept,
+    /// A fuse is set.
+    Fused,
+    /// An agent asks for a permission.
+    Asking,
+    /// There is a webhook.
+    Hooked,
+    /// The daemon runs, and is stopped at the end.
+    Served,
+    /// It needs another machine or a receiver: `crates/net` runs it. `LINE` is what the other side printed.
+    Afar,
     /// It needs a person at a terminal: without one it is refused.
     Person,
 }

@@ -20,7 +20,7 @@ use crate::cli::{CliContext, complete};
 use crate::error::Error;
 
 declare_commands![CommandEntry {
-    place: HelpPlace(Drive, 4),
+    place: HelpPlace(Drive, 5),
     effect: WritesFiles,
     answers: &[answer::<::model::control::wire::LaunchResult>()],
     examples: &[

@@ -26,7 +26,7 @@ use crate::render::{duration, output, text};
 use crate::timeouts::READER_CHECK_INTERVAL;
 
 declare_commands![CommandEntry {
-    place: HelpPlace(See, 1),
+    place: HelpPlace(See, 2),
     answers: &[answer::<wire::SearchResult>(), stream::<wire::SearchLine>(" --stream")],
     examples: &[
         example("search --role user --since 9999d make", "Prompts with this word."),

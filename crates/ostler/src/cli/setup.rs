@@ -164,9 +164,13 @@ impl SetupArgs {
         } else {
             print_notes(&result);
             let is_empty = result.hooks.is_empty() && result.completions.is_empty();
+            let is_whole = self.without.is_empty();
             output::print_notice(match (self.undo, dry_run, changes) {
-                (false, _, false) if is_empty => {
+                (false, _, false) if is_empty && is_whole => {
                     "no agent was ever run here, and no shell was found: nothing was changed"
+                }
+                (false, _, false) if is_empty => {
+                    "of what is not left out there is nothing to set up: nothing was changed"
                 }
                 (false, false, true) => {
                     "set up; `ostler setup --undo` takes it back, `ostler hooks uninstall` and \

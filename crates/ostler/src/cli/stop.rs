@@ -25,7 +25,7 @@ use crate::error::{self, Error};
 use crate::render::{duration, output, text};
 
 declare_commands![CommandEntry {
-    place: HelpPlace(Drive, 8),
+    place: HelpPlace(Drive, 6),
     effect: WritesState,
     answers: &[answer::<::model::control::wire::StopResult>()],
     examples: &[

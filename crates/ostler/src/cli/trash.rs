@@ -214,12 +214,13 @@ fn empty_trash(
         context.print_json(&result)?;
     } else {
         let (count, size) = (result.receipts.len(), text::format_bytes(result.bytes));
+        let receipts = text::format_plural(count as u64, "receipt");
         output::print_text(&match (applied, count) {
             (false, 0) => "nothing in the trash is that old\n".to_owned(),
             (false, _) => {
-                format!("{count} receipts, {size}, would be removed for good; `--yes` does it\n")
+                format!("{receipts}, {size}, would be removed for good; `--yes` does it\n")
             }
-            (true, _) => format!("{count} receipts emptied, {size} freed\n"),
+            (true, _) => format!("{receipts} emptied, {size} freed\n"),
         })?;
         ls::report_incomplete(&result.failed);
     }

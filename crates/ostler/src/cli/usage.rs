@@ -19,7 +19,7 @@ use crate::render::table::{ColumnGive, TableCell, TableColumn, render_table};
 use crate::render::{duration, output, text};
 
 declare_commands![CommandEntry {
-    place: HelpPlace(See, 2),
+    place: HelpPlace(See, 3),
     answers: &[
         answer::<wire::UsageResult>(),
         AnswerSchema { suffix: " --series", ..answer::<wire::UsageSeries>() }

@@ -73,18 +73,19 @@ pub(crate) fn report_usage_error(
         let _ = error.print();
         return ExitCode::SUCCESS;
     }
-    let text = in_plain_words(error, args);
-    if as_json {
-        let lists = "`ostler help` lists the commands and their options";
-        let tip = text.lines().find_map(|line| line.trim().strip_prefix("tip: "));
-        let hint = tip.map_or_else(|| lists.to_owned(), |tip| format!("{tip}; {lists}"));
-        let error = Error::usage_error(first_paragraph(&text), hint);
-        output::report_error(command_named_in(args), now, &error, true);
-    } else if let Some(text) = text.strip_prefix("error: ") {
-        output::print_usage_error(text.trim_end());
-    } else {
+    let lacks_command = error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
+    if lacks_command && !as_json {
         let _ = error.print();
+        return error::exit_code_of("INVALID_INPUT");
     }
+    let error = match lacks_command {
+        true => Error::usage_error(
+            "one of the commands of this family is missing",
+            told_of_command(error, args),
+        ),
+        false => in_our_words(error, args),
+    };
+    output::report_error(command_named_in(args), now, &error, as_json);
     error::exit_code_of("INVALID_INPUT")
 }
 
@@ -95,11 +96,11 @@ pub(crate) fn first_paragraph(text: &str) -> String {
     paragraph.strip_prefix("error: ").unwrap_or(&paragraph).to_owned()
 }
 
-/// What clap says, with the remedy that it does not know.
-fn in_plain_words(error: &clap::Error, args: &[OsString]) -> String {
+/// What clap says, in the form of every other error: the thing and the reason, then the remedy.
+fn in_our_words(error: &clap::Error, args: &[OsString]) -> Error {
     let text = error.render().to_string();
     let text = text.replace("invalid digit found in string", "it is not a whole number");
-    let tip = match error.kind() {
+    let own_tip = match error.kind() {
         ErrorKind::InvalidSubcommand => {
             context_word(error, ContextKind::InvalidSubcommand).map(|word| suggest(&word, args))
         }
@@ -109,10 +110,68 @@ fn in_plain_words(error: &clap::Error, args: &[OsString]) -> String {
         }
         _ => None,
     };
-    match tip.flatten() {
-        Some(tip) => with_tip(&text, &tip),
-        None => text,
+    let tip = own_tip.flatten().or_else(|| tip_of_clap(&text));
+    let message = match first_paragraph(&text).split_once(" [possible values: ") {
+        Some((message, values)) => format!("{message}: one of {}", values.trim_end_matches(']')),
+        None => first_paragraph(&text),
+    };
+    let told = told_of_command(error, args);
+    let hint = match tip {
+        // The tip is where the commands are listed.
+        Some(tip) if tip.starts_with("`ostler help` ") => tip,
+        Some(tip) if tip.ends_with('?') => format!("{tip} {told}"),
+        Some(tip) => format!("{tip}; {told}"),
+        None => told,
+    };
+    Error::usage_error(in_backticks(error, message), in_backticks(error, hint))
+}
+
+/// What clap suggests, but for the way to pass an option that does not exist as a value.
+fn tip_of_clap(text: &str) -> Option<String> {
+    let tip = text.lines().find_map(|line| line.trim().strip_prefix("tip: "))?;
+    match tip.split_once(": ") {
+        Some((said, near)) if said.contains("similar") => Some(format!("did you mean {near}?")),
+        _ => (!tip.starts_with("to pass ")).then(|| tip.to_owned()),
     }
+}
+
+/// Where the command is explained that was meant.
+fn told_of_command(error: &clap::Error, args: &[OsString]) -> String {
+    let is_no_command = matches!(
+        error.kind(),
+        ErrorKind::InvalidSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+    );
+    match find_command(args) {
+        Some(name) if !is_no_command => format!("`ostler {name} --help` shows how it is used"),
+        Some(name) => format!("`ostler {name} --help` lists its commands"),
+        None => "`ostler help` lists the commands and their options".to_owned(),
+    }
+}
+
+/// The command of a command line, with the family that it is in.
+fn find_command(args: &[OsString]) -> Option<String> {
+    let tree = command_tree();
+    let (mut at, mut names) = (&tree, Vec::new());
+    let words = args.iter().skip(1).filter_map(|arg| arg.to_str());
+    for word in words.filter(|word| !word.starts_with('-')) {
+        let Some(inner) = at.find_subcommand(word) else { break };
+        at = inner;
+        names.push(at.get_name());
+    }
+    (!names.is_empty()).then(|| names.join(" "))
+}
+
+/// What clap puts between single quotes stands between backticks, as everywhere else.
+fn in_backticks(error: &clap::Error, mut text: String) -> String {
+    let mut quote = |word: &str| text = text.replace(&format!("'{word}'"), &format!("`{word}`"));
+    for (_, value) in error.context() {
+        match value {
+            ContextValue::String(word) => quote(word),
+            ContextValue::Strings(words) => words.iter().for_each(|word| quote(word)),
+            _ => {}
+        }
+    }
+    text
 }
 
 fn context_word(error: &clap::Error, kind: ContextKind) -> Option<String> {
@@ -120,14 +179,6 @@ fn context_word(error: &clap::Error, kind: ContextKind) -> Option<String> {
         ContextValue::String(word) => Some(word.clone()),
         _ => None,
     }
-}
-
-/// The text with a tip as its second paragraph, in place of the one it may have.
-fn with_tip(text: &str, tip: &str) -> String {
-    let paragraphs = text.split("\n\n").filter(|one| !one.trim_start().starts_with("tip: "));
-    let mut paragraphs: Vec<String> = paragraphs.map(str::to_owned).collect();
-    paragraphs.insert(1.min(paragraphs.len()), format!("  tip: {tip}"));
-    paragraphs.join("\n\n")
 }
 
 /// The command that was meant by a word that is none.
@@ -144,7 +195,7 @@ fn suggest(word: &str, args: &[OsString]) -> Option<String> {
         return Some(tip.to_owned());
     }
     if let Some(near) = nearest_word(word, &names) {
-        return Some(format!("a similar subcommand exists: '{near}'"));
+        return Some(format!("did you mean `{near}`?"));
     }
     let listed: Vec<&str> = names.into_iter().filter(|name| *name != "help").collect();
     match listed.len() {

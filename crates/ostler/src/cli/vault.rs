@@ -21,7 +21,7 @@ use crate::render::{duration, output, text};
 
 declare_commands![
     CommandEntry {
-        place: HelpPlace(See, 2),
+        place: HelpPlace(See, 4),
         answers: &[answer::<model::summary::SessionSummary>()],
         examples: &[example("summary 666e4f9b", "What a session came to.")],
         cases: &[
@@ -214,7 +214,7 @@ fn find_kept<'a>(kept: &'a [KeptSession], id: &str) -> Result<&'a KeptSession, E
     });
     found.map_err(|error| match error {
         AddressError::NotFound(text) => {
-            Error::NotListed { text, place: "in the vault", list: "ostler vault ls" }
+            Error::NotListed { text, kind: "copy of a session", list: "ostler vault ls" }
         }
         several => several.into(),
     })

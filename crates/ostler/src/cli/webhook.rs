@@ -53,6 +53,7 @@ declare_commands![
         place: HelpPlace(SetUp, 3),
         effect: WritesState,
         answers: &[answer::<wire::WebhooksResult>()],
+        examples: &[example("webhook rm ID", "Send nothing there any more.").on(Hooked)],
         cases: &[
             usual("webhook rm ID").after(&["webhook add --url http://127.0.0.1:9/"]),
             refused("webhook rm wh_none")
@@ -64,6 +65,7 @@ declare_commands![
         place: HelpPlace(SetUp, 4),
         effect: WritesState,
         answers: &[answer::<wire::WebhooksResult>()],
+        examples: &[example("webhook retry ID", "Its receiver is well again.").on(Hooked)],
         cases: &[
             usual("webhook retry ID").after(&["webhook add --url http://127.0.0.1:9/"]),
             refused("webhook retry wh_none")
@@ -74,6 +76,7 @@ declare_commands![
     CommandEntry {
         place: HelpPlace(SetUp, 5),
         answers: &[answer::<wire::WebhookTestResult>()],
+        examples: &[example("webhook test ID", "Whether its receiver answers.").on(Afar)],
         cases: &[refused("webhook test wh_none")],
         uncased: &[
             (Usual, "it needs a receiver: tests/webhooks.rs of crates/net"),
@@ -257,7 +260,7 @@ fn find_webhook(machine: &Machine, text: &str) -> Result<WebhookRecord, Error> {
         1 => Ok(webhooks.remove(0)),
         0 => Err(Error::NotListed {
             text: text.to_owned(),
-            place: "among webhooks",
+            kind: "webhook",
             list: "ostler webhook ls",
         }),
         _ => Err(Error::usage_error(

@@ -15,7 +15,7 @@ use crate::error::{self, Error};
 use crate::render::{output, text};
 
 declare_commands![CommandEntry {
-    place: HelpPlace(Drive, 1),
+    place: HelpPlace(Drive, 7),
     answers: &[answer::<model::control::wire::WhoResult>()],
     examples: &[
         example("who 666e4f9b", "Which processes hold it, and how to get it."),

@@ -198,18 +198,17 @@ fn print_labelled(label: &str, colour: Colour, text: &str) {
 
 /// Reports an error, as JSON where that was asked for.
 pub(crate) fn report_error(command: &str, now: Time, error: &Error, as_json: bool) {
-    if as_json {
-        return print_failure(command, now, error.to_body());
+    let mut body = error.to_body();
+    if body.hint.is_none() {
+        body.hint = error.usage_hint(command);
     }
-    print_labelled("error", Colour::Red, &error.to_string());
-    if let Some(hint) = error.remedy_hint() {
+    if as_json {
+        return print_failure(command, now, body);
+    }
+    print_labelled("error", Colour::Red, &error.to_sentence());
+    if let Some(hint) = body.hint {
         print_labelled("hint", Colour::Cyan, &hint);
     }
-}
-
-/// Reports a command line that cannot be understood.
-pub(crate) fn print_usage_error(text: &str) {
-    print_labelled("error", Colour::Red, text);
 }
 
 /// Reports an error that another machine answered.

@@ -134,7 +134,9 @@ impl DetailLines {
         self.add("model", Some(models.join(", ")));
         self.add_time("started", digest.started_at);
         self.add_time("last active", session.last_activity_at());
-        self.add("turns", session.transcript.as_ref().map(|_| digest.turns.to_string()));
+        // A terminal takes no turns: the agent in it does.
+        let takes_turns = session.kind == SessionKind::Native && session.transcript.is_some();
+        self.add("turns", takes_turns.then(|| digest.turns.to_string()));
         let tokens = digest.tokens.map(|tokens| {
             format!(
                 "{} in, {} out, {} cache read, {} cache write",

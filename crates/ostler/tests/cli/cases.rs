@@ -1,10 +1,12 @@
 //! The registry of commands as the suites see it, and homes to run its lines in.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::sync::LazyLock;
 
 use serde::Deserialize;
+use testkit::access::wait_until;
 use testkit::home::{Snapshot, TempHome};
 
 use super::agent::Agent;
@@ -109,6 +111,8 @@ pub(crate) struct Stage {
     /// What `ID` stands for: what the stage has, or else what the first line before a case made.
     id: String,
     _agent: Option<Agent>,
+    /// The hook of an agent that asks for a permission.
+    asking: Option<Child>,
 }
 
 impl Stage {
@@ -121,7 +125,8 @@ impl Stage {
         if name == "broken" {
             break_home(&home);
         }
-        let mut stage = Self { home, own: TempHome::new(), id: String::new(), _agent: None };
+        let mut stage =
+            Self { home, own: TempHome::new(), id: String::new(), _agent: None, asking: None };
         stage.lay_out(name);
         stage
     }
@@ -168,6 +173,15 @@ impl Stage {
                     self.id = launched["session"]["id"].as_str().unwrap().to_owned();
                 }
             }
+            "fused" => {
+                let set = self.run("fuse set --dir . --after 1h --do event --json").exits(0);
+                self.id = set.result()["fuses"][0]["id"].as_str().unwrap().to_owned();
+            }
+            "hooked" => {
+                let added = self.run("webhook add --url http://127.0.0.1:9/hook --json").exits(0);
+                self.id = added.result()["webhooks"][0]["id"].as_str().unwrap().to_owned();
+            }
+            "asking" => self.let_an_agent_ask(),
             "access" => {
                 let opened = self.run("access open --ttl 5m --generate --label work --json");
                 self.id = opened.exits(0).result()["id"].as_str().unwrap().to_owned();
@@ -190,6 +204,22 @@ impl Stage {
             }
             _ => {}
         }
+    }
+
+    /// Lets an agent's hook wait for the answer to a permission request.
+    fn let_an_agent_ask(&mut self) {
+        self.id = "11111111-1111-4111-8111-111111111111".to_owned();
+        let asked = serde_json::json!({"session_id": self.id, "cwd": "/p", "tool_name": "Bash",
+            "tool_input": {"command": "deploy"}});
+        let mut hook = self.command("hook claude-code PermissionRequest");
+        hook.env("OSTLER_PERMITS", "60s").stdin(Stdio::piped()).stdout(Stdio::null());
+        let mut hook = hook.spawn().unwrap();
+        hook.stdin.take().unwrap().write_all(asked.to_string().as_bytes()).unwrap();
+        self.asking = Some(hook);
+        wait_until("the request", || {
+            let told = self.run("permits --json").exits(0).result();
+            !told["requests"].as_array().unwrap().is_empty()
+        });
     }
 
     pub(crate) fn state(&self) -> PathBuf {
@@ -261,6 +291,10 @@ impl Stage {
 impl Drop for Stage {
     fn drop(&mut self) {
         self.end_terminals();
+        if let Some(mut hook) = self.asking.take() {
+            let _ = hook.kill();
+            let _ = hook.wait();
+        }
     }
 }
 

@@ -56,8 +56,8 @@ fn a_usage_error_in_json_names_what_is_missing() {
     let home = TempHome::new();
     let message = |line: &str| run(&home, line).exits(2).envelope()["error"]["message"].clone();
     assert_eq!(message("show --json"), "the following required arguments were not provided: <ID>");
-    let config = message("config --json");
-    assert!(config.as_str().unwrap().ends_with("[subcommands: show, path, check]"), "{config}");
+    let record = message("record --json");
+    assert!(record.as_str().unwrap().ends_with("[subcommands: export]"), "{record}");
 }
 
 #[test]

@@ -7,7 +7,10 @@ fn check_cases(part: usize) {
     let mut unexpected = Vec::new();
     for entry in REGISTRY.leaves().enumerate().filter(|(at, _)| at % 3 == part).map(|(_, one)| one)
     {
-        let examples = entry.examples.iter().map(|example| Case {
+        // These are run beside the daemon or another machine; they touch nothing but ostler's own.
+        let is_here = |stage: &str| !["served", "afar"].contains(&stage);
+        let examples = entry.examples.iter().filter(|one| is_here(&one.stage));
+        let examples = examples.map(|example| Case {
             kind: "example".to_owned(),
             stage: example.stage.clone(),
             before: Vec::new(),

@@ -111,9 +111,9 @@ fn row_17_the_topic_of_states_knows_every_state() {
 fn row_17_errors_suggest_what_was_meant() {
     let home = super::run::sample_home();
     for (line, near) in [
-        ("shwo -", "'show'"),
-        ("ls --agnet codex", "'--agent'"),
-        ("hooks instal", "'install'"),
+        ("shwo -", "`show`"),
+        ("ls --agnet codex", "did you mean `--agent`?"),
+        ("hooks instal", "`install`"),
         ("help sates", "`ostler help states`"),
         ("help shwo", "`ostler help show`"),
         ("show 666e4f9c", "`666e4f9b`"),
@@ -121,13 +121,13 @@ fn row_17_errors_suggest_what_was_meant() {
         ("ls --agent claud-code", "`claude-code`"),
         ("trash rm", "there are: ls, "),
         ("ls --limit x", "it is not a whole number"),
-        ("sl", "exists: 'ls'"),
-        ("lst", "exists: 'ls'"),
-        ("shwo -", "exists: 'show'"),
-        ("hooks instal", "exists: 'install'"),
-        ("daemon strt", "exists: 'start'"),
-        ("access opne", "exists: 'open'"),
-        ("screensh", "exists: 'screenshot'"),
+        ("sl", "did you mean `ls`?"),
+        ("lst", "did you mean `ls`?"),
+        ("shwo -", "did you mean `show`?"),
+        ("hooks instal", "did you mean `install`?"),
+        ("daemon strt", "did you mean `start`?"),
+        ("access opne", "did you mean `open`?"),
+        ("screensh", "did you mean `screenshot`?"),
         ("list", "`ostler ls`"),
         ("kill 666e4f9b", "`ostler stop`"),
         ("rm 666e4f9b", "`ostler gc`"),
@@ -163,6 +163,48 @@ fn row_17_errors_suggest_what_was_meant() {
 }
 
 #[test]
+fn row_17_every_refused_command_line_has_one_form() {
+    let home = super::run::sample_home();
+    for line in [
+        "ls --agnet codex",
+        "ls --no-such-option",
+        "ls --limit x",
+        "ls --sort colour",
+        "gc --plan abc",
+        "doctor --fix --no-sweep",
+        "fuse set --dir . --do stop",
+        "frobnicate",
+        "hooks instal",
+        "trash rm",
+        "show",
+        "setup --without fish",
+        "type build",
+        "run build true --timeout 0",
+        "inspect ../x",
+        "attach",
+        "create -- /no/such/program",
+        "snapshot build --format gif",
+        "batch build nonsense",
+        "lock no-such-directory",
+        "schema nothing",
+        "usage --since soon",
+        "help sates",
+        "record export build --format flv",
+    ] {
+        let refused = ran(ostler(&home).args(split_words(line)));
+        assert_eq!((refused.code, refused.stdout.as_str()), (2, ""), "{line}: {refused:?}");
+        let told: Vec<&str> = refused.stderr.lines().collect();
+        let [error, hint] = told[..] else { panic!("{line}: {told:#?}") };
+        let sentence = error.strip_prefix("error: ").unwrap_or_else(|| panic!("{line}: {error}"));
+        let is_in_style = !sentence.ends_with('.')
+            && !sentence.starts_with(|c: char| c.is_ascii_uppercase())
+            && !sentence.contains("(os error");
+        assert!(is_in_style, "{line}: {error}");
+        assert!(hint.len() > 20 && hint.starts_with("hint: "), "{line}: {hint}");
+    }
+}
+
+#[test]
 fn version_answers_in_every_form() {
     let home = TempHome::new();
     for line in ["version", "--version", "-V"] {
@@ -184,6 +226,18 @@ fn manual_pages_are_written() {
     run(&home, "man --out pages").exits(0);
     assert!(pages.join("ostler.1").exists() && pages.join("ostler-ls.1").exists());
     run(&home, "man --out no/such/place").exits(8);
+    // A page says of what it is, and of which day where a build does.
+    let mut dated = ostler(&home);
+    let page = ran(dated.env("SOURCE_DATE_EPOCH", "86400").args(["man", "access", "open"]));
+    let page = page.exits(0).stdout;
+    let title = format!(
+        ".TH ostler-access-open 1 1970-01-02 \"ostler {}\" ostler\n",
+        env!("CARGO_PKG_VERSION")
+    );
+    assert!(page.contains(&title), "{page}");
+    assert!(page.contains("\nostler access open [OPTIONS] [\\-\\- <COMMAND>...]\n"), "{page}");
+    let same = std::fs::read_to_string(pages.join("ostler-access-open.1")).unwrap();
+    assert_eq!(same.replace(" 1  \"", " 1 1970-01-02 \""), page);
 }
 
 #[test]

@@ -126,6 +126,13 @@ fn row_17_every_example_of_the_book_works() {
     assert!(examples >= 50, "only {examples} examples");
 }
 
+#[test]
+fn row_17_every_example_of_the_skill_works() {
+    let skill = include_str!("../../skills/ostler/SKILL.md");
+    let examples = run_page("SKILL.md", skill, &worked_home());
+    assert!(examples >= 15, "only {examples} examples");
+}
+
 /// What the links of a page lead to, without those to other places.
 fn links_of(page: &str) -> Vec<String> {
     let mut links = Vec::new();

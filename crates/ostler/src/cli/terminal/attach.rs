@@ -101,14 +101,16 @@ impl AttachArgs {
 
     fn check_place(&self, context: &CliContext) -> Result<u8, Error> {
         if context.json {
-            return Err(HostFault::invalid_input(
-                "attach is for people; use snapshot or logs for data.",
-            )
-            .into());
+            return Err(Error::usage_error(
+                "`attach` is for people",
+                "`ostler snapshot --json` has the screen, `ostler logs --json` the conversation",
+            ));
         }
         if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
-            let message = "attach needs a terminal on standard input and output.";
-            return Err(HostFault::invalid_input(message).into());
+            return Err(Error::usage_error(
+                "`attach` needs a terminal on standard input and output",
+                "`ostler snapshot` shows the screen without one",
+            ));
         }
         Ok(control_byte(self.detach_key)?)
     }

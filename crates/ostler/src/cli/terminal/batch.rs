@@ -14,7 +14,7 @@ use crate::error::{self, Error};
 use crate::render::{output, text};
 
 declare_commands![CommandEntry {
-    place: HelpPlace(Drive, 5),
+    place: HelpPlace(Terminals, 8),
     effect: WritesState,
     agent_tty: 6,
     answers: &[answer::<hosted_wire::BatchResult>()],

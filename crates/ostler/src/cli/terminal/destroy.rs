@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::render::output;
 
 declare_commands![CommandEntry {
-    place: HelpPlace(Terminals, 8),
+    place: HelpPlace(Terminals, 17),
     effect: WritesState,
     agent_tty: 16,
     answers: &[answer::<hosted_wire::DestroyResult>()],

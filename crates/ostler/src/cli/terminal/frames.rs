@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::render::output;
 
 declare_commands![CommandEntry {
-    place: HelpPlace(Terminals, 11),
+    place: HelpPlace(Terminals, 12),
     answers: &[stream::<hosted_wire::RecordingFrame>("")],
     examples: &[example(
         "frames build --from 5s",

@@ -15,7 +15,7 @@ use crate::render::fields::FieldPage;
 use crate::render::{duration, output, text};
 
 declare_commands![CommandEntry {
-    place: HelpPlace(Terminals, 5),
+    place: HelpPlace(Terminals, 13),
     agent_tty: 11,
     answers: &[answer::<hosted_wire::InspectResult>()],
     examples: &[example("inspect build", "Its record, its host, its log.").on(Terminal)],

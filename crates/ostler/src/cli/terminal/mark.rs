@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::render::output;
 
 declare_commands![CommandEntry {
-    place: HelpPlace(Terminals, 7),
+    place: HelpPlace(Terminals, 15),
     effect: WritesState,
     agent_tty: 14,
     answers: &[answer::<hosted_wire::SeqResult>()],

@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::render::output;
 
 declare_commands![CommandEntry {
-    place: HelpPlace(Drive, 3),
+    place: HelpPlace(Terminals, 6),
     effect: WritesState,
     agent_tty: 4,
     answers: &[answer::<hosted_wire::SeqResult>()],

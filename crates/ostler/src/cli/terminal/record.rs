@@ -18,7 +18,7 @@ use crate::render::output;
 
 declare_commands![
     CommandEntry {
-        place: HelpPlace(Terminals, 4),
+        place: HelpPlace(Terminals, 11),
         agent_tty: 10,
         ..entry!("record", RecordArgs, run_record)
     },

@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::render::output;
 
 declare_commands![CommandEntry {
-    place: HelpPlace(Terminals, 6),
+    place: HelpPlace(Terminals, 14),
     effect: WritesState,
     agent_tty: 12,
     answers: &[answer::<hosted_wire::Dimensions>()],

@@ -14,7 +14,7 @@ use crate::error::{self, Error};
 use crate::render::{output, text};
 
 declare_commands![CommandEntry {
-    place: HelpPlace(Drive, 1),
+    place: HelpPlace(Terminals, 2),
     effect: WritesState,
     agent_tty: 2,
     answers: &[answer::<hosted_wire::RunResult>()],

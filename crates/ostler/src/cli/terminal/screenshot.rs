@@ -14,7 +14,7 @@ use crate::render::fields::FieldPage;
 use crate::render::output;
 
 declare_commands![CommandEntry {
-    place: HelpPlace(Terminals, 3),
+    place: HelpPlace(Terminals, 4),
     effect: WritesState,
     agent_tty: 9,
     answers: &[answer::<hosted_wire::ScreenshotResult>()],

@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::render::output;
 
 declare_commands![CommandEntry {
-    place: HelpPlace(Drive, 4),
+    place: HelpPlace(Terminals, 7),
     effect: WritesState,
     agent_tty: 5,
     answers: &[answer::<hosted_wire::KeysResult>()],

@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::render::output;
 
 declare_commands![CommandEntry {
-    place: HelpPlace(Drive, 7),
+    place: HelpPlace(Terminals, 9),
     effect: WritesState,
     agent_tty: 13,
     answers: &[answer::<hosted_wire::SignalResult>()],

@@ -15,7 +15,7 @@ use crate::render::fields::FieldPage;
 use crate::render::{output, text};
 
 declare_commands![CommandEntry {
-    place: HelpPlace(Terminals, 2),
+    place: HelpPlace(Terminals, 3),
     effect: WritesState,
     agent_tty: 8,
     answers: &[answer::<hosted_wire::SnapshotResult>()],

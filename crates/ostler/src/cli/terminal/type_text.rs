@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::render::output;
 
 declare_commands![CommandEntry {
-    place: HelpPlace(Drive, 2),
+    place: HelpPlace(Terminals, 5),
     effect: WritesState,
     agent_tty: 3,
     answers: &[answer::<hosted_wire::SeqResult>()],

@@ -10,7 +10,7 @@ use crate::error::{self, Error};
 use crate::render::{output, text};
 
 declare_commands![CommandEntry {
-    place: HelpPlace(Terminals, 9),
+    place: HelpPlace(Terminals, 16),
     agent_tty: 17,
     answers: &[answer::<hosted_wire::VerifyResult>()],
     examples: &[example("verify build", "Whether its log is whole and unchanged.").on(Terminal)],

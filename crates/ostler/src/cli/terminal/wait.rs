@@ -27,7 +27,7 @@ use crate::error::{self, Error};
 use crate::render::{output, text};
 
 declare_commands![CommandEntry {
-    place: HelpPlace(Drive, 6),
+    place: HelpPlace(Drive, 4),
     agent_tty: 7,
     answers: &[
         answer::<hosted_wire::WaitResult>(),
@@ -42,7 +42,9 @@ declare_commands![CommandEntry {
             "Until the screen has come to rest."
         )
         .on(Terminal),
-        example("wait build --text $ --timeout 10000", "Until something is shown.").on(Terminal)
+        example("wait build --text $ --timeout 10000", "Until something is shown.").on(Terminal),
+        example("wait build --for-agent idle --timeout 60000", "Until the agent's turn is over.")
+            .on(Driven)
     ],
     cases: &[
         empty("wait build --text $"),
