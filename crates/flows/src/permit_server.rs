@@ -207,7 +207,8 @@ fn join_chunks(mut rest: &[u8]) -> Vec<u8> {
         let size = size.and_then(|text| text.split(';').next());
         let size = size.and_then(|text| usize::from_str_radix(text.trim(), 16).ok());
         let Some(size) = size.filter(|size| *size > 0) else { break };
-        let Some(chunk) = rest.get(end + 2..end + 2 + size) else { break };
+        // The size is the server's word: it may be any number.
+        let Some(chunk) = rest.get(end + 2..).and_then(|rest| rest.get(..size)) else { break };
         body.extend_from_slice(chunk);
         rest = rest.get(end + 4 + size..).unwrap_or_default();
     }
@@ -224,6 +225,7 @@ mod tests {
         assert_eq!((head, body), ("HTTP/1.1 200 OK\r\nA: b", &b"[1]"[..]));
         assert_eq!(join_chunks(b"2\r\n[1\r\n1;x=y\r\n]\r\n0\r\n\r\n"), b"[1]");
         assert_eq!(join_chunks(b"ff\r\n[1"), b"", "what is cut is left out");
+        assert_eq!(join_chunks(b"ffffffffffffffff\r\n[1"), b"", "and no number is too large");
     }
 
     #[test]

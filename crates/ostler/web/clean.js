@@ -5,7 +5,7 @@ import { REMOVABLE, age, clock, fullTime, oneLine, plural, size } from "./words.
 
 /** @returns {import("./app.js").Page} */
 export function cleanPage() {
-  const include = new Set();
+  const include = new Set(), keep = new Set();
   let olderThan = "";
   /** @type {any} */
   let plan = null;
@@ -21,6 +21,7 @@ export function cleanPage() {
     const parts = new URLSearchParams();
     if (include.size) parts.set("include", [...include].join(","));
     if (olderThan) parts.set("olderThan", olderThan);
+    for (const path of keep) parts.append("keep", path);
     return ask(parts);
   }
 
@@ -33,12 +34,13 @@ export function cleanPage() {
       to.set(name, [...(to.get(name) ?? []), item]);
     }
     const lock = may("manage") ? null : lockIcon();
-    const kept = plan.items.length - plan.count;
+    const stay = plan.items.length - plan.count;
     body.replaceChildren(h("section", { class: "panel" },
-      h("h2", { class: "figure" }, `${plural(plan.count, "thing")}, ${size(plan.bytes)} may go`, h("span", { class: "muted" }, `${kept.toLocaleString("en")} stay · plan ${plan.plan.slice(0, 8)} · ${clock(new Date().toISOString())}`)),
+      h("h2", { class: "figure" }, `${plural(plan.count, "thing")}, ${size(plan.bytes)} may go`, h("span", { class: "muted" }, `${stay.toLocaleString("en")} stay · plan ${plan.plan.slice(0, 8)} · ${clock(new Date().toISOString())}`)),
       [...goes].map(([kind, items]) => group(kind, items, true)),
       plan.count ? h("p", { class: "toolbar apply" }, h("button", { type: "button", class: "primary", onclick: apply }, lock, `Move ${plural(plan.count, "thing")} to the trash`), h("span", { class: "muted" }, "undo brings everything back"))
-        : h("p", { class: "empty" }, "Nothing to collect.")),
+        : h("p", { class: "empty" }, "Nothing to collect."),
+      keep.size ? h("p", { class: "toolbar" }, h("span", { class: "muted" }, `${plural(keep.size, "thing")} left out by you`), h("button", { type: "button", onclick: () => { keep.clear(); load(); } }, "Look at all again")) : ""),
     stays.size ? h("section", { class: "panel" }, h("h2", {}, "Stays"), [...stays].map(([reason, items]) => group(reason, items, false))) : "");
   }
 
@@ -49,9 +51,10 @@ export function cleanPage() {
     const details = h("details", { class: "planline" }, h("summary", {}, h("span", { class: goes ? "goes" : "" }, oneLine(name)), h("span", { class: "num right" }, items.length.toLocaleString("en")), h("span", { class: "num right" }, size(bytes)), h("span", { class: "muted cut" }, oneLine(reason ?? ""))));
     details.addEventListener("toggle", () => {
       if (!details.open || details.children.length > 1) return;
-      details.append(tableBox(oneLine(name), headRow([["path"], ["size", "right"], ["age", "right"], ["reason"]]), h("tbody", {}, items.slice(0, 500).map((item) => h("tr", {},
+      details.append(tableBox(oneLine(name), headRow([["path"], ["size", "right"], ["age", "right"], ["reason"], ...(goes ? [["", "right"]] : [])]), h("tbody", {}, items.slice(0, 500).map((item) => h("tr", {},
         h("td", { class: "mono" }, oneLine(item.path)), h("td", { class: "right" }, size(item.bytes)), h("td", { class: "right" }, item.ageMs === undefined ? "" : age(new Date(Date.now() - item.ageMs).toISOString())),
-        h("td", {}, oneLine(item.refused ? `${item.refused.reason}; ${item.refused.remedy}` : item.why)))))));
+        h("td", {}, oneLine(item.refused ? `${item.refused.reason}; ${item.refused.remedy}` : item.why)),
+        goes ? h("td", { class: "right" }, h("button", { type: "button", "aria-label": `Leave out ${oneLine(item.path)}`, onclick: () => { keep.add(item.path); load(); } }, "Leave out")) : null)))));
     });
     return details;
   }
@@ -65,6 +68,7 @@ export function cleanPage() {
     const body = { planHash: shown.plan };
     if (include.size) body.include = [...include];
     if (olderThan) body.olderThan = olderThan;
+    if (keep.size) body.keep = [...keep];
     try {
       const done = await call("POST", "/v1/gc", body);
       said.replaceChildren(h("p", { class: "notice", role: "status" }, `${plural(done.count, "thing")}, ${size(done.bytes)}, moved to the trash. Receipt ${done.receipt ?? ""}`));

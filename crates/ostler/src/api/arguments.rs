@@ -82,6 +82,14 @@ fn put_field(
             let text = plain_text(&value).ok_or_else(|| wrong("text, a number or a list"))?;
             options.push(format!("{option}={text}").into());
         }
+        FieldUse::Each(option) => {
+            let values = value.as_array().ok_or_else(|| wrong("a list of texts"))?;
+            for value in values {
+                let text = value.as_str().filter(|text| !text.contains('\0'));
+                let text = text.ok_or_else(|| wrong("a list of texts"))?;
+                options.push(format!("{option}={text}").into());
+            }
+        }
         FieldUse::Count(option, most) => {
             let count = plain_text(&value).and_then(|text| text.parse::<u32>().ok());
             let count = count.filter(|count| (1..=most).contains(count));
@@ -168,6 +176,13 @@ fn read_query(
             .find(|field| field.place == RouteFieldPlace::Query && field.name == name)
             .ok_or_else(|| wrong("not known here"))?;
         let value = match field.used {
+            FieldUse::Each(_) => {
+                let values = given.entry(name).or_insert_with(|| Value::Array(Vec::new()));
+                if let Value::Array(values) = values {
+                    values.push(Value::String(value));
+                }
+                continue;
+            }
             FieldUse::Flag(_) => match value.as_str() {
                 "" | "true" | "1" => Value::Bool(true),
                 "false" | "0" => Value::Bool(false),
@@ -206,6 +221,10 @@ mod tests {
         assert_eq!(ls, ["ls", "--all", "--filter=is:waiting -x", "--limit=5", "--json"]);
         let keys = line("POST", "/v1/terminals/t/keys", r#"{"keys":["--help","Enter"]}"#).unwrap();
         assert_eq!(keys, ["send-keys", "--json", "--", "=t", "--help", "Enter"]);
+        let kept = line("GET", "/v1/gc?keep=%2Fa%2Cb&keep=--yes", "").unwrap();
+        assert_eq!(kept, ["gc", "--keep=/a,b", "--keep=--yes", "--json"]);
+        let kept = line("POST", "/v1/gc", r#"{"planHash":"7c1e","keep":["/a,b","/c"]}"#).unwrap();
+        assert_eq!(kept, ["gc", "--yes", "--plan=7c1e", "--keep=/a,b", "--keep=/c", "--json"]);
         let rows = line("GET", "/v1/sessions", "").unwrap();
         assert_eq!(rows, ["ls", "--limit=500", "--json"]);
     }
@@ -231,6 +250,7 @@ mod tests {
             ("POST", "/v1/sessions/a/prompt", "{"),
             ("POST", "/v1/sessions/a/prompt", ""),
             ("POST", "/v1/gc", "{}"),
+            ("POST", "/v1/gc", r#"{"planHash":"7c1e","keep":"/a"}"#),
         ] {
             assert!(line(method, target, body).is_err(), "{method} {target} {body}");
         }

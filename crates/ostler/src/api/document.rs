@@ -147,7 +147,9 @@ fn field_schema(field: &RouteField) -> Value {
     let mut schema = match field.used {
         FieldUse::Flag(_) => json!({ "type": "boolean" }),
         FieldUse::Count(_, most) => json!({ "type": "integer", "minimum": 1, "maximum": most }),
-        FieldUse::Words => json!({ "type": "array", "items": { "type": "string" } }),
+        FieldUse::Words | FieldUse::Each(_) => {
+            json!({ "type": "array", "items": { "type": "string" } })
+        }
         FieldUse::Opt(_) if field.place == RouteFieldPlace::Body => {
             json!({ "type": ["string", "number", "array"] })
         }

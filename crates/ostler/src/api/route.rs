@@ -98,6 +98,8 @@ pub(crate) enum RouteFieldPlace {
 pub(crate) enum FieldUse {
     /// `--option=value`; a list is joined with commas.
     Opt(&'static str),
+    /// `--option=value`, once for each value.
+    Each(&'static str),
     /// `--option`, if true.
     Flag(&'static str),
     /// `--option=number`, at most so many; if it is not given, that many.

@@ -1,6 +1,6 @@
 //! The route table, and finding a route in it.
 
-use super::route::FieldUse::{Count, Exact, Flag, Identity, Opt, Word, Words};
+use super::route::FieldUse::{Count, Each, Exact, Flag, Identity, Opt, Word, Words};
 use super::route::RouteFieldPlace::{Body, Path, Query};
 use super::route::{
     ApiRight, ApiRoute, DoorRoute, FieldUse, RouteField, RouteWork, field, need, route,
@@ -10,6 +10,7 @@ const SESSION: RouteField = need("id", Path, Exact, "The session: its whole id, 
 const TERMINAL: RouteField = need("id", Path, Exact, "The hosted session: its whole id.");
 
 const INCLUDE: &str = "What else to look at: `transcripts`, `temps`, `worktrees`, by commas.";
+const KEEP: &str = "What is to stay: a session's id, or a path; what is at, in or above it.";
 const OLDER: &str = "Only what has been left alone for longer, e.g. `30d`.";
 
 use ApiRight::{Anybody, Manage, Type, Watch};
@@ -233,6 +234,7 @@ pub(crate) const ROUTES: &[ApiRoute] = &[
         &[
             field("include", Query, Opt("--include"), INCLUDE),
             field("olderThan", Query, Opt("--older-than"), OLDER),
+            field("keep", Query, Each("--keep"), KEEP),
         ],
     ),
     route(
@@ -245,6 +247,7 @@ pub(crate) const ROUTES: &[ApiRoute] = &[
             need("planHash", Body, Opt("--plan"), "The plan, as it was shown."),
             field("include", Body, Opt("--include"), INCLUDE),
             field("olderThan", Body, Opt("--older-than"), OLDER),
+            field("keep", Body, Each("--keep"), KEEP),
         ],
     ),
     route("GET", "/v1/receipts", Watch, "What was removed.", Command(&["trash", "ls"]), &[]),

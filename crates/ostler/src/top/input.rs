@@ -212,14 +212,16 @@ impl TopInputParser {
                 self.pasted = Some(PasteInProgress::default());
                 continue;
             }
-            match read_input(&self.held) {
+            // What lies beyond a sequence that never ends is read, in however many pieces it came.
+            let within = self.held.len().min(MAX_SEQUENCE_BYTES);
+            match read_input(&self.held[..within]) {
                 Reading::Whole(count, input) => {
                     self.held.drain(..count);
                     told.extend(input);
                 }
-                Reading::Partial if self.held.len() < MAX_SEQUENCE_BYTES => break,
+                Reading::Partial if within < MAX_SEQUENCE_BYTES => break,
                 Reading::Partial => {
-                    self.held.clear();
+                    self.held.drain(..MAX_SEQUENCE_BYTES);
                 }
             }
         }
@@ -492,6 +494,18 @@ mod tests {
         let whole = TopInput::Paste("x".repeat(MAX_PASTE_BYTES));
         assert!(paste(MAX_PASTE_BYTES) == [whole, q.clone()]);
         assert!(paste(MAX_PASTE_BYTES + 1) == [TopInput::PasteTooLong, q]);
+    }
+
+    #[test]
+    fn what_comes_behind_a_string_without_an_end_is_read_whole_or_in_pieces() {
+        let mut bytes = b"\x1b]".to_vec();
+        bytes.resize(MAX_SEQUENCE_BYTES, b'x');
+        bytes.extend(b"qu");
+        let whole = TopInputParser::default().feed(&bytes);
+        let mut parser = TopInputParser::default();
+        let parts: Vec<TopInput> = bytes.iter().flat_map(|byte| parser.feed(&[*byte])).collect();
+        let typed = ['q', 'u'].map(|letter| key(TopKeyCode::Char(letter)).unwrap());
+        assert_eq!((whole, parts), (typed.to_vec(), typed.to_vec()));
     }
 
     proptest::proptest! {

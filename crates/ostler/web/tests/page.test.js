@@ -227,9 +227,24 @@ test("row 67 clean up and undo, with the numbers of the command line", async () 
   assert.ok(before.count > 0);
   await until(page, (count) => document.querySelector(".panel h2")?.textContent.startsWith(`${count} thing`), before.count);
   assert.match(await page.locator(".panel h2").first().innerText(), new RegExp(`plan ${before.plan.slice(0, 8)}`));
+  // What is left out is in neither the plan nor what is done.
+  await page.locator(".planline summary").first().click();
+  const first = page.getByRole("button", { name: /^Leave out / }).first();
+  const path = (await first.getAttribute("aria-label")).replace("Leave out ", "");
+  await first.click();
+  await page.getByText("1 thing left out by you").waitFor();
+  await until(page, (count) => document.querySelector(".panel h2")?.textContent.startsWith(`${count} thing`), stage.json("gc", "--older-than", "0s", "--keep", path).count);
+  if (await page.getByRole("button", { name: /to the trash/ }).count()) {
+    await page.getByRole("button", { name: /to the trash/ }).click();
+    await page.locator("dialog").getByRole("button", { name: "Move to the trash" }).click();
+    await page.getByText(/moved to the trash. Receipt/).waitFor();
+  }
+  assert.ok(plan().items.some((item) => item.path === path && item.action !== "stays"), "what was left out is still there");
+  await page.getByRole("button", { name: "Look at all again" }).click();
+  await until(page, (count) => document.querySelector(".panel h2")?.textContent.startsWith(`${count} thing`), plan().count);
   await page.getByRole("button", { name: /to the trash/ }).click();
   await page.locator("dialog").getByRole("button", { name: "Move to the trash" }).click();
-  await page.getByText(/moved to the trash. Receipt/).waitFor();
+  await until(page, (count) => document.querySelector(".panel h2")?.textContent.startsWith(`${count} thing`), 0);
   assert.equal(plan().count, 0);
   await page.getByRole("button", { name: "Undo" }).first().click();
   await page.getByText(/brought back/).first().waitFor();
