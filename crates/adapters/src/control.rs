@@ -95,9 +95,20 @@ pub enum PermissionChannel {
     /// By a pair of files: requests out, answers in.
     FilePair,
     /// By its loopback server.
-    Server,
+    Server(PermissionServer),
     /// It asks nothing.
     AsksNothing,
+}
+
+/// How an agent's own server is started, and how it is spoken to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PermissionServer {
+    /// The option that names the port.
+    pub port_option: &'static str,
+    /// The variable that holds the password.
+    pub password_variable: &'static str,
+    /// The user that is expected with it.
+    pub user: &'static str,
 }
 
 impl AgentControl {

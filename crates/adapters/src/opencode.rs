@@ -17,7 +17,9 @@ use model::sighting::{TokenUsage, TranscriptDigest, TurnState, shorten_title};
 use model::time::Time;
 use model::usage::micro_usd;
 
-use crate::control::{AgentControl, HeadlessControl, PermissionChannel, PromptInput};
+use crate::control::{
+    AgentControl, HeadlessControl, PermissionChannel, PermissionServer, PromptInput,
+};
 use crate::files::{EntryKind, ReadError};
 use crate::hooks::{AgentHooks, HookFileShape, HookMeaning, HookWiring};
 use crate::skim::{BrokenJson, JsonValue};
@@ -89,7 +91,11 @@ static OPENCODE_CONTROL: AgentControl = AgentControl {
     interrupt_keys: &["Escape", "Escape"],
     quit_keys: &["Ctrl+c"],
     composer_words: Some("Ask anything"),
-    permission_channel: PermissionChannel::Server,
+    permission_channel: PermissionChannel::Server(PermissionServer {
+        port_option: "--port",
+        password_variable: "OPENCODE_SERVER_PASSWORD",
+        user: "opencode",
+    }),
     ..AgentControl::TERMINAL_ONLY
 };
 

@@ -71,8 +71,8 @@ pub fn arrange_permissions(
             let variable = format!("{}={marker}", PermitMarker::VARIABLE);
             Ok(PermitArrangement { variables: vec![variable], ..PermitArrangement::default() })
         }
-        PermissionChannel::Server => {
-            let server = arrange_server().map_err(|_| cannot())?;
+        PermissionChannel::Server(server) => {
+            let server = arrange_server(server).map_err(|_| cannot())?;
             Ok(PermitArrangement {
                 arguments: server.arguments,
                 variables: Vec::new(),

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 
 use adapters::Adapter;
-use adapters::control::PermissionChannel;
+use adapters::control::{PermissionChannel, PermissionServer};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use model::control::permits::{PermitAnswer, PermitRequest, PermitRoute, PermitVerdict};
@@ -18,15 +18,6 @@ use sys::proc::{ProcessTable, read_process_table};
 
 use crate::timeouts::PERMIT_SERVER_TIMEOUT;
 
-/// The variable that holds the password.
-pub(crate) const PASSWORD_VARIABLE: &str = "OPENCODE_SERVER_PASSWORD";
-
-/// The user that the server expects with it.
-const SERVER_USER: &str = "opencode";
-
-/// The option that names the port.
-const PORT_OPTION: &str = "--port";
-
 /// The most that is read of an answer.
 const MAX_SERVED_BYTES: u64 = 8 << 20;
 
@@ -38,13 +29,13 @@ pub(crate) struct ServerArrangement {
 }
 
 /// Chooses a port that nobody listens on, and a password of 128 random bits.
-pub(crate) fn arrange_server() -> std::io::Result<ServerArrangement> {
+pub(crate) fn arrange_server(server: PermissionServer) -> std::io::Result<ServerArrangement> {
     let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
     let password: String =
         sys::random::random_bytes::<16>()?.iter().map(|byte| format!("{byte:02x}")).collect();
     Ok(ServerArrangement {
-        arguments: vec![PORT_OPTION.to_owned(), port.to_string()],
-        secret: (PASSWORD_VARIABLE.to_owned(), password),
+        arguments: vec![server.port_option.to_owned(), port.to_string()],
+        secret: (server.password_variable.to_owned(), password),
     })
 }
 
@@ -52,14 +43,14 @@ pub(crate) fn arrange_server() -> std::io::Result<ServerArrangement> {
 pub(crate) fn list_server_requests(machine: &Machine) -> Vec<PermitRequest> {
     let table = read_process_table();
     let mut requests = Vec::new();
-    for adapter in serving_adapters() {
-        for (pid, port, password) in find_servers(adapter, &table) {
-            let Ok(owner) = machine.identify_process(pid) else { continue };
-            let served = ask_server(port, &password, "GET", "/permission", None)
+    for (adapter, server) in permission_servers() {
+        for running in find_servers(adapter, server, &table) {
+            let Ok(owner) = machine.identify_process(running.pid) else { continue };
+            let served = ask_server(&running, "GET", "/permission", None)
                 .ok_or_note("the permission requests of an agent's server");
             let Some((200, Value::Array(all))) = served else { continue };
             let agent = adapter.agent_profile().id;
-            let read = |one: &Value| read_request(one, agent, port, &owner, machine);
+            let read = |one: &Value| read_request(one, agent, running.port, &owner, machine);
             requests.extend(all.iter().filter_map(read));
         }
     }
@@ -73,11 +64,11 @@ pub(crate) fn answer_server_request(
     answer: &PermitAnswer,
 ) -> Result<bool, String> {
     let table = read_process_table();
-    let is_it =
-        |server: &(u32, u16, String)| server.1 == port && request.asker.pid == Some(server.0);
-    let mut servers = serving_adapters().flat_map(|adapter| find_servers(adapter, &table));
-    let Some((_, port, password)) = servers.find(is_it) else { return Ok(false) };
-    let (_, open) = ask_server(port, &password, "GET", "/permission", None)?;
+    let is_it = |one: &RunningServer| one.port == port && request.asker.pid == Some(one.pid);
+    let mut servers =
+        permission_servers().flat_map(|(adapter, server)| find_servers(adapter, server, &table));
+    let Some(running) = servers.find(is_it) else { return Ok(false) };
+    let (_, open) = ask_server(&running, "GET", "/permission", None)?;
     let is_open = |one: &Value| one["id"] == *request.id;
     if !open.as_array().is_some_and(|all| all.iter().any(is_open)) {
         return Ok(false);
@@ -90,38 +81,53 @@ pub(crate) fn answer_server_request(
         reply["message"] = message.as_str().into();
     }
     let path = format!("/permission/{}/reply", request.id);
-    match ask_server(port, &password, "POST", &path, Some(&reply))? {
+    match ask_server(&running, "POST", &path, Some(&reply))? {
         (200..=299, _) => Ok(true),
         (404, _) => Ok(false),
         (status, _) => Err(format!("the agent's server answered {status}")),
     }
 }
 
-fn serving_adapters() -> impl Iterator<Item = &'static dyn Adapter> {
-    let serves = |adapter: &&&'static dyn Adapter| {
-        let control = adapter.control_table();
-        control.is_some_and(|control| control.permission_channel == PermissionChannel::Server)
-    };
-    adapters::ALL_ADAPTERS.iter().filter(serves).copied()
+/// The agents that serve their requests, and how.
+pub(crate) fn permission_servers() -> impl Iterator<Item = (&'static dyn Adapter, PermissionServer)>
+{
+    adapters::ALL_ADAPTERS.iter().filter_map(|adapter| {
+        match adapter.control_table()?.permission_channel {
+            PermissionChannel::Server(server) => Some((*adapter, server)),
+            _ => None,
+        }
+    })
+}
+
+/// One that runs.
+struct RunningServer {
+    pid: u32,
+    port: u16,
+    password: String,
+    user: &'static str,
 }
 
 /// Processes of the agent that were started with a port and a password; of our own user only, because only their
 /// environment is handed out.
-fn find_servers(adapter: &dyn Adapter, table: &ProcessTable) -> Vec<(u32, u16, String)> {
+fn find_servers(
+    adapter: &dyn Adapter,
+    server: PermissionServer,
+    table: &ProcessTable,
+) -> Vec<RunningServer> {
     let program = &adapter.agent_profile().program;
-    let mut found = Vec::new();
+    let mut found: Vec<RunningServer> = Vec::new();
     for row in table.rows() {
         let Some(look) = table.appearance(row.pid).filter(|look| program.matches(look)) else {
             continue;
         };
-        let at = look.args.iter().position(|word| word == PORT_OPTION);
+        let at = look.args.iter().position(|word| word == server.port_option);
         let port = at.and_then(|at| look.args.get(at + 1)).and_then(|word| word.parse().ok());
-        let password = table.environ_value(row.pid, PASSWORD_VARIABLE);
+        let password = table.environ_value(row.pid, server.password_variable);
         let password = password.and_then(|password| password.into_string().ok());
         if let (Some(port), Some(password)) = (port, password) {
             // A wrapper and its agent have the same words: one of them is asked.
-            if !found.iter().any(|(_, known, _)| *known == port) {
-                found.push((row.pid, port, password));
+            if !found.iter().any(|known| known.port == port) {
+                found.push(RunningServer { pid: row.pid, port, password, user: server.user });
             }
         }
     }
@@ -164,18 +170,19 @@ fn read_request(
 
 /// One request to a server of this machine: the status, and the JSON that it answers.
 fn ask_server(
-    port: u16,
-    password: &str,
+    server: &RunningServer,
     method: &str,
     path: &str,
     body: Option<&Value>,
 ) -> Result<(u16, Value), String> {
+    let RunningServer { port, password, user, .. } = server;
+    let port = *port;
     let failed = |error: std::io::Error| format!("the agent's server on port {port}: {error}");
     let address = (Ipv4Addr::LOCALHOST, port).into();
     let mut stream = TcpStream::connect_timeout(&address, PERMIT_SERVER_TIMEOUT).map_err(failed)?;
     stream.set_read_timeout(Some(PERMIT_SERVER_TIMEOUT)).map_err(failed)?;
     stream.set_write_timeout(Some(PERMIT_SERVER_TIMEOUT)).map_err(failed)?;
-    let secret = STANDARD.encode(format!("{SERVER_USER}:{password}"));
+    let secret = STANDARD.encode(format!("{user}:{password}"));
     let body = body.map(Value::to_string).unwrap_or_default();
     let request = format!(
         "{method} {path} HTTP/1.0\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Basic {secret}\r\n\
@@ -230,9 +237,10 @@ mod tests {
 
     #[test]
     fn each_start_has_a_port_and_a_password_of_its_own() {
-        let (one, other) = (arrange_server().unwrap(), arrange_server().unwrap());
+        let (_, server) = permission_servers().next().unwrap();
+        let (one, other) = (arrange_server(server).unwrap(), arrange_server(server).unwrap());
         assert_eq!(one.secret.1.len(), 32);
         assert_ne!(one.secret.1, other.secret.1);
-        assert_eq!(one.arguments[0], "--port");
+        assert_eq!(one.arguments[0], server.port_option);
     }
 }

@@ -236,8 +236,9 @@ fn foreign_session_variables() -> Vec<String> {
         adapters::ALL_ADAPTERS.iter().flat_map(|adapter| adapter.agent_profile().session_variables);
     // A question of what is started here is nothing that the agent around it was asked.
     let marker = model::control::permits::PermitMarker::VARIABLE;
-    let password = crate::permit_server::PASSWORD_VARIABLE;
-    variables.map(|name| (*name).to_owned()).chain([marker, password].map(str::to_owned)).collect()
+    let passwords =
+        crate::permit_server::permission_servers().map(|(_, server)| server.password_variable);
+    variables.copied().chain([marker]).chain(passwords).map(str::to_owned).collect()
 }
 
 #[cfg(test)]
