@@ -51,7 +51,7 @@ export function cleanPage() {
     const details = h("details", { class: "planline" }, h("summary", {}, h("span", { class: goes ? "goes" : "" }, oneLine(name)), h("span", { class: "num right" }, items.length.toLocaleString("en")), h("span", { class: "num right" }, size(bytes)), h("span", { class: "muted cut" }, oneLine(reason ?? ""))));
     details.addEventListener("toggle", () => {
       if (!details.open || details.children.length > 1) return;
-      details.append(tableBox(oneLine(name), headRow([["path"], ["size", "right"], ["age", "right"], ["reason"], ...(goes ? [["", "right"]] : [])]), h("tbody", {}, items.slice(0, 500).map((item) => h("tr", {},
+      details.append(tableBox(oneLine(name), headRow(goes ? [["path"], ["size", "right"], ["age", "right"], ["reason"], ["", "right"]] : [["path"], ["size", "right"], ["age", "right"], ["reason"]]), h("tbody", {}, items.slice(0, 500).map((item) => h("tr", {},
         h("td", { class: "mono" }, oneLine(item.path)), h("td", { class: "right" }, size(item.bytes)), h("td", { class: "right" }, item.ageMs === undefined ? "" : age(new Date(Date.now() - item.ageMs).toISOString())),
         h("td", {}, oneLine(item.refused ? `${item.refused.reason}; ${item.refused.remedy}` : item.why)),
         goes ? h("td", { class: "right" }, h("button", { type: "button", "aria-label": `Leave out ${oneLine(item.path)}`, onclick: () => { keep.add(item.path); load(); } }, "Leave out")) : null)))));
