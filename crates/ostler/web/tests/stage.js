@@ -82,8 +82,8 @@ export class Stage {
     return cwd;
   }
 
-  say(id, project, turns) {
-    appendFileSync(join(this.home, ".claude/projects", `-${project}`, `${id}.jsonl`), transcript(id, join(this.home, project), turns));
+  say(id, project, turns, ago = 0) {
+    appendFileSync(join(this.home, ".claude/projects", `-${project}`, `${id}.jsonl`), transcript(id, join(this.home, project), turns, ago));
   }
 
   /** A fake agent in a real terminal. */
