@@ -70,9 +70,10 @@ fn strip_comment_lines(script: &str) -> String {
     for line in script.lines() {
         let text = line.trim();
         let begins = text.starts_with("/**");
+        let is_one_block = begins && text.find("*/") == Some(text.len() - 2);
         if in_block || (begins && !text.contains("*/")) {
             in_block = !text.ends_with("*/");
-        } else if !text.starts_with("//") && !(begins && text.find("*/") == Some(text.len() - 2)) {
+        } else if !is_one_block && !text.starts_with("//") {
             stripped.push_str(line);
             stripped.push('\n');
         }
