@@ -407,7 +407,9 @@ fn row_15_an_answer_that_nobody_asked_for_and_a_second_one_are_refused() {
             assert!(refused.is_some(), "{subject}: an unasked answer is not refused");
         }
         let mut asks = member.client.subscribe(format!("ostler.v1.ask.{me}.>")).await.unwrap();
-        member.client.flush().await.unwrap();
+        // A flush only sends it; what is refused behind it proves that the hub has it.
+        member.client.publish("_R_.x", "unasked".into()).await.unwrap();
+        assert!(next_refusal(&mut member).await.is_some());
         let subject = format!("ostler.v1.ask.{me}.read.attacker.show");
         let asking = operator.client.request(subject, "ask".into());
         let answering = async {
