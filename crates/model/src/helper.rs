@@ -99,6 +99,9 @@ pub enum FleetAsk {
         request: String,
         /// The most it gets as an operator.
         level: Option<FleetLevel>,
+        /// How operators reach it by ssh.
+        #[serde(default)]
+        ssh: Option<String>,
         /// How long its first lease is waited for.
         wait_ms: u64,
     },
@@ -233,6 +236,13 @@ pub struct FleetSettings {
     /// What agents on this machine may order on others.
     #[serde(default)]
     pub agents_may: FleetLevel,
+    /// How long an order waits for the hub.
+    #[serde(default = "default_hub_wait")]
+    pub timeout_ms: u64,
+}
+
+const fn default_hub_wait() -> u64 {
+    2000
 }
 
 impl Default for FleetSettings {
@@ -243,8 +253,25 @@ impl Default for FleetSettings {
             renew_ms: 5000,
             look_ms: 30_000,
             agents_may: FleetLevel::Read,
+            timeout_ms: default_hub_wait(),
         }
     }
+}
+
+/// What the daemon's settings let operators do now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FleetRights {
+    pub allow: FleetLevel,
+}
+
+/// What happened on the machine since it was asked last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MachineChange {
+    /// The newest event's cursor.
+    pub newest: i64,
+    /// Whether a session ended or waits for somebody.
+    #[serde(default)]
+    pub urgent: bool,
 }
 
 /// Where the daemon listens that started the helper.

@@ -6,6 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use crate::fleet_files::{FleetDir, LINK_SEED, MemberFile, SEAL_SEED};
 use crate::nats::{HubLogin, StoredRecord, connect_hub};
+use crate::published_pages::PublishedPages;
 use crate::record::{
     InventoryPage, LeaseState, RECORD_VERSION, compress_page, read_certificate, read_lease,
 };
@@ -35,7 +36,7 @@ pub async fn publish_departure(dir: &FleetDir, member: &MemberFile) -> bool {
         lease.n += 1;
         let body = seal_json(&seal_key, SealKind::Lease, &lease).ok()?;
         hub.put_record(&format!("$KV.lease.{}", member.id), None, body).await.ok()?;
-        for name in crate::record::page_names() {
+        for name in PublishedPages::of_lease(&lease).names() {
             let page = InventoryPage {
                 v: RECORD_VERSION,
                 member: member.id.clone(),

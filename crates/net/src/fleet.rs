@@ -91,8 +91,9 @@ impl FleetReader {
         pages: Option<&str>,
         timeout: Duration,
     ) -> Result<(HubRecords, String), HubError> {
+        let begun = Instant::now();
         let mut hub = self.connect(timeout).await?;
-        self.read_through(&mut hub, pages, timeout).await
+        self.read_through(&mut hub, pages, timeout.saturating_sub(begun.elapsed())).await
     }
 
     /// Connects with this home's identity.

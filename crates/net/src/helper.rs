@@ -68,12 +68,17 @@ fn read_request(line: &str) -> Result<HelperRequest, HelperFailure> {
 
 async fn serve_request(request: HelperRequest, input: HelperInput) -> ExitCode {
     match request.ask {
-        HelperAsk::WebhookTest(record) => print_answer(webhook::test_webhook(*record).await),
+        HelperAsk::WebhookTest(record) => {
+            sys::log::log_command(false);
+            print_answer(webhook::test_webhook(*record).await)
+        }
         HelperAsk::WebhookSender(place) => {
+            sys::log::log_role_in(&request.home, "webhooks");
             webhook::run_sender(place, input).await;
             ExitCode::SUCCESS
         }
         HelperAsk::FleetLink { place, settings } => {
+            sys::log::log_role_in(&request.home, "link");
             link::run_link(&request.home, place, settings, input).await;
             ExitCode::SUCCESS
         }
@@ -87,7 +92,10 @@ async fn serve_request(request: HelperRequest, input: HelperInput) -> ExitCode {
                 Err(failure) => print_answer::<()>(Err(failure)),
             }
         }
-        HelperAsk::Fleet { what } => serve_fleet(&request.home, &request.cache, what).await,
+        HelperAsk::Fleet { what } => {
+            sys::log::log_command(false);
+            serve_fleet(&request.home, &request.cache, what).await
+        }
     }
 }
 
@@ -106,8 +114,9 @@ async fn serve_fleet(home: &Path, cache: &Path, ask: FleetAsk) -> ExitCode {
         FleetAsk::JoinBySsh { target, name, level, new } => {
             print_answer(ssh::join_by_ssh(home, &target, &name, level, new).await)
         }
-        FleetAsk::Admit { request, level, wait_ms } => {
-            print_answer(membership::admit_member(home, &request, level, span(wait_ms)).await)
+        FleetAsk::Admit { request, level, ssh, wait_ms } => {
+            let admitted = membership::admit_member(home, &request, level, ssh, span(wait_ms));
+            print_answer(admitted.await)
         }
         FleetAsk::Leave => print_answer(membership::leave_fleet(home).await),
         FleetAsk::Evict { member } => print_answer(membership::evict_member(home, &member).await),

@@ -19,6 +19,7 @@ use crate::hub::{
 use crate::hub_certificate::{
     RENEWAL_DAYS, days_of_certificate, make_certificates, renew_certificate,
 };
+use crate::hub_lock::open_to_change;
 use crate::timeouts::{ENGINE_START_INTERVAL, ENGINE_START_TIMEOUT};
 
 /// The port that members use by default.
@@ -208,7 +209,7 @@ fn engine_failure(hub: &Hub, error: &crate::nats::HubError) -> HelperFailure {
 pub async fn become_engine(home: &Path) -> HelperFailure {
     let prepared = async {
         let engine = find_engine()?;
-        let hub = Hub::open(home)?;
+        let (hub, _lock) = open_to_change(home)?;
         // What follows from who is admitted is written again: an admit may have been killed between.
         hub.save()?;
         renew_if_due(&hub)?;

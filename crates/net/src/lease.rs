@@ -4,6 +4,8 @@
 //! us still lives is decided by proof where there is some (its process on this machine), else by whether it
 //! renews while it is watched: no clock of one machine is compared with another's.
 
+use std::time::{Duration, Instant};
+
 use crate::record::{LeaseState, MemberLease};
 
 /// What is found at the hub.
@@ -30,12 +32,50 @@ pub enum HolderLife {
 /// Whether a lease was renewed while it was watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HolderPulse {
-    /// It was not watched yet.
+    /// It was not watched yet, or not for long enough.
     Unwatched,
     /// It was renewed.
     Fresh,
     /// It was not, for longer than it is good for.
     Lapsed,
+}
+
+/// The longest that any lease is good for: no member can make itself reachable for ever.
+pub const MOST_LEASE_MS: u64 = 180_000;
+
+/// A lease of somebody else, while it is watched for a renewal.
+#[derive(Clone, Copy, Debug)]
+pub struct HolderWatch {
+    sequence: u64,
+    /// Since when it is known that it was not renewed.
+    since: Instant,
+    /// For how long it is good, by its own word.
+    lease: Duration,
+}
+
+impl HolderWatch {
+    /// Begins with a lease that was just read.
+    pub fn begin(sequence: u64, lease_ms: u64, now: Instant) -> Self {
+        let lease = Duration::from_millis(lease_ms.min(MOST_LEASE_MS));
+        Self { sequence, since: now, lease }
+    }
+
+    /// Takes what was read; it was asked for at that time.
+    pub fn hear(&mut self, sequence: u64, asked_at: Instant) -> HolderPulse {
+        if sequence != self.sequence {
+            (self.sequence, self.since) = (sequence, asked_at);
+            return HolderPulse::Fresh;
+        }
+        match asked_at.saturating_duration_since(self.since) >= self.lease {
+            true => HolderPulse::Lapsed,
+            false => HolderPulse::Unwatched,
+        }
+    }
+
+    /// It could not be read: nobody knows whether it was renewed meanwhile.
+    pub fn miss(&mut self, now: Instant) {
+        self.since = now;
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -128,7 +168,30 @@ mod tests {
             lease_ms: 15_000,
             ostler: "0".into(),
             rival: None,
+            pages: None,
         }))
+    }
+
+    #[test]
+    fn a_holder_is_silent_only_after_its_own_lease_and_while_it_can_be_heard() {
+        use HolderPulse::{Fresh, Lapsed, Unwatched};
+
+        let begun = Instant::now();
+        let at = |seconds: u64| begun + Duration::from_secs(seconds);
+        // It renews once a minute, whatever the watcher does.
+        let mut watch = HolderWatch::begin(7, 180_000, begun);
+        assert_eq!(watch.hear(7, at(15)), Unwatched);
+        assert_eq!(watch.hear(7, at(179)), Unwatched);
+        assert_eq!(watch.hear(8, at(179)), Fresh);
+        assert_eq!(watch.hear(8, at(180 + 178)), Unwatched);
+        assert_eq!(watch.hear(8, at(180 + 179)), Lapsed);
+        // What could not be read is no silence.
+        let mut watch = HolderWatch::begin(7, 15_000, begun);
+        watch.miss(at(14));
+        assert_eq!(watch.hear(7, at(15)), Unwatched);
+        assert_eq!(watch.hear(7, at(29)), Lapsed);
+        // Nobody is waited for without end.
+        assert_eq!(HolderWatch::begin(7, u64::MAX, begun).hear(7, at(180)), Lapsed);
     }
 
     #[test]

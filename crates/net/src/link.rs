@@ -24,21 +24,20 @@ use crate::fleet_files::{FleetDir, LINK_SEED, LinkReport, MemberFile, SEAL_SEED,
 use crate::helper_input::HelperInput;
 use crate::inventory::{Inventory, plan_page_writes, take_inventory};
 use crate::lease::{
-    FoundLease, HolderLife, HolderPulse, LeaseClaimant, LeaseDecision, decide_lease,
+    FoundLease, HolderLife, HolderPulse, HolderWatch, LeaseClaimant, LeaseDecision, decide_lease,
 };
+use crate::machine_look::{MachineLook, look_at_machine};
 use crate::nats::{
     HubConnection, HubError, HubLogin, PutError, StoredRecord, connect_hub, violation_in,
 };
 use crate::order_desk::OrderDesk;
+use crate::published_pages::PublishedPages;
 use crate::record::{
     InventoryPage, LeaseState, MemberCertificate, MemberLease, RECORD_VERSION, compress_page,
     read_certificate, read_lease,
 };
 use crate::seal::{SealKind, seal_json, seal_record};
-use crate::timeouts::{
-    CHANGE_COALESCE_TIME, DAEMON_RETRY_PAUSE, FAREWELL_TIMEOUT, HUB_ANSWER_TIMEOUT,
-    LONGEST_CHANGE_WAIT,
-};
+use crate::timeouts::{FAREWELL_TIMEOUT, HUB_ANSWER_TIMEOUT};
 
 /// How many times the renewal interval a lease is good for.
 const RENEWALS_PER_LEASE: u64 = 3;
@@ -102,9 +101,12 @@ struct MemberLink {
     rev: u64,
     sequence: u64,
     holds: bool,
+    /// Another holder, while it is watched for a renewal.
+    watch: Option<HolderWatch>,
     rival: Option<String>,
     inventory: Inventory,
     published: Option<Inventory>,
+    pages: PublishedPages,
     report: LinkReport,
 }
 
@@ -168,9 +170,11 @@ impl MemberLink {
             rev: 0,
             sequence: 0,
             holds: false,
+            watch: None,
             rival: None,
             inventory: Inventory::default(),
             published: None,
+            pages: PublishedPages::default(),
             report,
         })
     }
@@ -214,9 +218,9 @@ impl MemberLink {
                     self.renew(&mut hub, &mut asks).await;
                     renewal = Box::pin(tokio::time::sleep(self.renewal_pause()));
                 }
-                Some(listed) = looks.recv() => {
+                Some(look) = looks.recv() => {
                     self.looked_at = Some(Instant::now());
-                    self.take_look(&listed);
+                    self.take_look(&look);
                     if self.holds {
                         self.publish_changes(&mut hub).await;
                     }
@@ -255,7 +259,7 @@ impl MemberLink {
         let seal = dir.need_key(SEAL_SEED).ok()?;
         let (id, root) = (&self.member.id, &self.member.root);
         let daemon = self.daemon.clone();
-        Some(Arc::new(OrderDesk::open(dir, id, root, self.settings.allow, seal, daemon)))
+        Some(Arc::new(OrderDesk::open(dir, id, root, seal, daemon)))
     }
 
     /// Whether another file says who this home is.
@@ -267,12 +271,16 @@ impl MemberLink {
 
     /// A tenth to either side, so that members that started together do not stay together.
     fn renewal_pause(&self) -> Duration {
+        if self.watch.is_some() {
+            return Duration::from_millis(self.settings.renew_ms / 2);
+        }
         let chance = sys::random::random_bytes::<1>().map_or(0.5, |[byte]| f64::from(byte) / 255.0);
         Duration::from_millis(self.settings.renew_ms).mul_f64(0.9 + 0.2 * chance)
     }
 
     fn say(&mut self, state: &str) {
         if self.report.state != state {
+            tracing::info!(state, "the link");
             state.clone_into(&mut self.report.state);
             self.report.at = Some(sys::clock::now());
             self.report.sequence = self.sequence;
@@ -306,9 +314,10 @@ impl MemberLink {
         self.rival = Some(machine.chars().take(80).collect());
     }
 
-    fn take_look(&mut self, listed: &Value) {
-        let inventory = take_inventory(listed, sys::clock::now(), self.settings.minimal);
+    fn take_look(&mut self, look: &MachineLook) {
+        let inventory = take_inventory(&look.listed, sys::clock::now(), self.settings.minimal);
         self.inventory = inventory;
+        self.settings.allow = look.allow.unwrap_or(self.settings.allow);
     }
 
     /// Two that claim to be this member answer no order.
@@ -403,6 +412,7 @@ impl MemberLink {
             lease_ms: RENEWALS_PER_LEASE * self.settings.renew_ms,
             ostler: self.version.clone(),
             rival: self.rival.clone(),
+            pages: Some(self.pages.bits()),
         };
         let sealed = seal_json(&self.seal_key, SealKind::Lease, &lease);
         let sealed = sealed.map_err(|error| HubError::Protocol(error.to_string()))?;
@@ -420,16 +430,24 @@ impl MemberLink {
 
     /// Publishes the pages that the hub does not have as they are.
     async fn publish_changes(&mut self, hub: &mut HubConnection) {
-        let writes = match &self.published {
+        let pages = self.pages.with(self.inventory.pages.keys());
+        let writes: Vec<_> = match &self.published {
             Some(before) => plan_page_writes(before, &self.inventory),
-            // Also the empty ones: another run may have left something there.
-            None => crate::record::page_names()
-                .map(|name| {
-                    let sessions = self.inventory.pages.get(&name).cloned().unwrap_or_default();
-                    (name, sessions)
-                })
-                .collect(),
+            // Also those that are empty now: the hub may have something there.
+            None => {
+                let sessions = |name: &String| self.inventory.pages.get(name).cloned();
+                pages
+                    .names()
+                    .map(|name| (name.clone(), sessions(&name).unwrap_or_default()))
+                    .collect()
+            }
         };
+        // The lease says of a page that it may be there before it is: the next run has to know.
+        let before = std::mem::replace(&mut self.pages, pages);
+        if before != pages && self.put_lease(hub, LeaseState::Up).await.is_err() {
+            self.pages = before;
+            return;
+        }
         for (name, sessions) in writes {
             self.rev += 1;
             let looked_ago = self.looked_at.map_or(Duration::ZERO, |at| at.elapsed());
@@ -462,49 +480,63 @@ impl MemberLink {
         self.published = Some(self.inventory.clone());
     }
 
-    /// Whether the lease may be taken; says so where it may not.
+    /// Whether the lease may be taken; says so where it may not. Another holder is watched from one renewal to the
+    /// next, so that nothing else waits for that.
     async fn may_take(&mut self, hub: &mut HubConnection) -> bool {
-        let mut pulse = HolderPulse::Unwatched;
-        loop {
-            let Some((found, sequence)) = self.read_own_lease(hub).await else { return false };
-            let life = self.probe_holder(&found);
-            self.sequence = sequence;
-            match decide_lease(&found, &self.me, life, pulse) {
-                LeaseDecision::Take => return true,
-                LeaseDecision::TakeFromForger => {
-                    self.note_violation("a lease was found that this member did not sign".into());
-                    return true;
-                }
-                LeaseDecision::Watch => pulse = self.watch_holder(hub, sequence).await,
-                LeaseDecision::SecondDaemon => {
-                    let FoundLease::Signed(lease) = &found else { return false };
-                    self.say(&format!(
-                        "another process (pid {}) publishes as this member",
-                        lease.pid
-                    ));
-                    return false;
-                }
-                LeaseDecision::Rival => {
-                    self.say(
-                        "rival: another machine or boot publishes as this member; \
-                              `ostler fleet join --new` makes this one a member of its own",
-                    );
-                    let notice = json!({
-                        "incarnation": self.me.incarnation, "machine": self.me.machine,
-                        "boot": self.me.boot,
-                    });
-                    self.tell(hub, "rival", notice.to_string().into_bytes()).await;
-                    return false;
-                }
-                LeaseDecision::Copied => {
-                    self.say(
-                        "copied: another machine was this member; \
-                              `ostler fleet join --new` makes this one a member of its own",
-                    );
-                    return false;
-                }
+        let asked_at = Instant::now();
+        let Some((found, sequence)) = self.read_own_lease(hub).await else {
+            if let Some(watch) = &mut self.watch {
+                watch.miss(Instant::now());
             }
+            return false;
+        };
+        self.sequence = sequence;
+        let pulse = match &mut self.watch {
+            Some(watch) => watch.hear(sequence, asked_at),
+            None => HolderPulse::Unwatched,
+        };
+        let decision = decide_lease(&found, &self.me, self.probe_holder(&found), pulse);
+        if !matches!(decision, LeaseDecision::Watch | LeaseDecision::Rival) {
+            self.watch = None;
         }
+        let FoundLease::Signed(lease) = &found else {
+            if decision == LeaseDecision::TakeFromForger {
+                self.note_violation("a lease was found that this member did not sign".into());
+            }
+            self.pages = self.pages.and(PublishedPages::of_found(&found));
+            return true;
+        };
+        match decision {
+            LeaseDecision::Take | LeaseDecision::TakeFromForger => {
+                self.pages = self.pages.and(PublishedPages::of_found(&found));
+                return true;
+            }
+            LeaseDecision::Watch if self.watch.is_none() => {
+                self.watch = Some(HolderWatch::begin(sequence, lease.lease_ms, Instant::now()));
+                self.say("watching whether another one publishes as this member");
+            }
+            LeaseDecision::Watch => {}
+            LeaseDecision::SecondDaemon => {
+                self.say(&format!("another process (pid {}) publishes as this member", lease.pid));
+            }
+            // It is watched on: it may be gone one day.
+            LeaseDecision::Rival => {
+                self.say(
+                    "rival: another machine or boot publishes as this member; \
+                          `ostler fleet join --new` makes this one a member of its own",
+                );
+                let notice = json!({
+                    "incarnation": self.me.incarnation, "machine": self.me.machine,
+                    "boot": self.me.boot,
+                });
+                self.tell(hub, "rival", notice.to_string().into_bytes()).await;
+            }
+            LeaseDecision::Copied => self.say(
+                "copied: another machine was this member; \
+                 `ostler fleet join --new` makes this one a member of its own",
+            ),
+        }
+        false
     }
 
     async fn read_own_lease(&mut self, hub: &mut HubConnection) -> Option<(FoundLease, u64)> {
@@ -537,51 +569,11 @@ impl MemberLink {
             _ => HolderLife::Unknown,
         }
     }
-
-    /// Watches for a renewal for as long as a lease is good.
-    async fn watch_holder(&mut self, hub: &mut HubConnection, sequence: u64) -> HolderPulse {
-        let lease = Duration::from_millis(RENEWALS_PER_LEASE * self.settings.renew_ms);
-        let begun = Instant::now();
-        self.say("watching whether another one publishes as this member");
-        while begun.elapsed() < lease {
-            tokio::time::sleep(Duration::from_millis(self.settings.renew_ms / 2)).await;
-            match self.read_own_lease(hub).await {
-                Some((_, now)) if now != sequence => return HolderPulse::Fresh,
-                _ => {}
-            }
-        }
-        HolderPulse::Lapsed
-    }
 }
 
 async fn next_ask(asks: &mut Option<Subscriber>) -> Option<Message> {
     match asks {
         Some(asks) => asks.next().await,
         None => std::future::pending().await,
-    }
-}
-
-/// Looks at the machine when something happened, and otherwise now and then.
-async fn look_at_machine(daemon: DaemonClient, settings: FleetSettings, told: mpsc::Sender<Value>) {
-    let wait = Duration::from_millis(settings.look_ms).min(LONGEST_CHANGE_WAIT);
-    let mut cursor = -1_i64;
-    loop {
-        let path = format!("/v1/net/changes?after={cursor}&wait={}", wait.as_millis());
-        match daemon.get::<Value>(&path, wait).await {
-            Ok(change) => cursor = change.get("newest").and_then(Value::as_i64).unwrap_or(cursor),
-            Err(error) => {
-                tracing::debug!(%error, "waiting for changes");
-                tokio::time::sleep(DAEMON_RETRY_PAUSE).await;
-            }
-        }
-        match daemon.get::<Value>("/v1/net/sessions", Duration::ZERO).await {
-            Ok(listed) => {
-                if told.send(listed).await.is_err() {
-                    return;
-                }
-            }
-            Err(error) => tracing::debug!(%error, "looking at the machine"),
-        }
-        tokio::time::sleep(CHANGE_COALESCE_TIME).await;
     }
 }

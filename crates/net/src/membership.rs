@@ -10,7 +10,6 @@ use model::wire::{
     FleetAdmitResult, FleetDepartureResult, FleetJoinResult, FleetLevel, FleetOperatorsResult,
     OperatorView,
 };
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::internal_failure;
@@ -19,10 +18,13 @@ use crate::fleet_files::{
     SEAL_SEED, read_member, this_machine,
 };
 use crate::hub::{Hub, ensure_buckets, find_strangers, purge_member};
+use crate::hub_lock::open_to_change;
 use crate::record::{
-    FleetOperator, MemberCertificate, RECORD_VERSION, is_fleet_name, read_certificate,
+    FleetOperator, MOST_META_BYTES, MemberCertificate, RECORD_VERSION, is_fleet_name,
+    read_certificate,
 };
-use crate::seal::{fingerprint, member_id};
+use crate::seal::{SEAL_BYTES, SealKind, fingerprint, member_id, open_record, seal_json};
+use crate::ssh::check_target;
 use crate::timeouts::LEASE_CHECK_INTERVAL;
 
 const REQUEST_PREFIX: &str = "ostler-join:";
@@ -31,7 +33,7 @@ const ANSWER_PREFIX: &str = "ostler-admit:";
 /// The longest line that is read.
 const MOST_LINE_BYTES: usize = 16 << 10;
 
-/// What `join` sends: public keys and what is asked for.
+/// What `join` sends: public keys and what is asked for, sealed with the home's key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct JoinRequest {
     v: u32,
@@ -65,26 +67,53 @@ struct AdmitAnswer {
     level: FleetLevel,
 }
 
-fn write_line(prefix: &str, value: &impl Serialize) -> Result<String, HelperFailure> {
-    let text = serde_json::to_vec(value).map_err(|error| internal_failure(&error))?;
-    Ok(format!("{prefix}{}", URL_SAFE_NO_PAD.encode(text)))
+impl JoinRequest {
+    /// What people compare: every key that it brings.
+    fn fingerprint(&self) -> String {
+        let operator = self.operator.iter().flat_map(|keys| [&*keys.seal, &*keys.link]);
+        let keys: Vec<&str> = [&*self.seal, &*self.link].into_iter().chain(operator).collect();
+        fingerprint(&keys)
+    }
+
+    /// The line, sealed by the home that asks: nobody else can put other keys beside its own.
+    fn to_line(&self, seal: &nkeys::KeyPair) -> Result<String, HelperFailure> {
+        let sealed = seal_json(seal, SealKind::Join, self);
+        Ok(write_line(REQUEST_PREFIX, &sealed.map_err(|error| internal_failure(&error))?))
+    }
+
+    fn from_line(line: &str) -> Result<Self, HelperFailure> {
+        let sealed = read_line(REQUEST_PREFIX, line)?;
+        let wrong = |reason: &dyn std::fmt::Display| wrong_line(REQUEST_PREFIX, reason);
+        // Its key is known only when it was read; nothing is done with it before the seal was checked.
+        let body = sealed.get(SEAL_BYTES..).ok_or_else(|| wrong(&"it is too short"))?;
+        let claimed: Self = serde_json::from_slice(body).map_err(|error| wrong(&error))?;
+        open_record(&claimed.seal, SealKind::Join, &sealed).map_err(|error| wrong(&error))?;
+        Ok(claimed)
+    }
 }
 
-fn read_line<T: DeserializeOwned>(prefix: &str, line: &str) -> Result<T, HelperFailure> {
-    let wrong = |reason: String| {
-        HelperFailure::new(
-            HelperFailureKind::Input,
-            format!("the line cannot be used: {reason}"),
-            format!("paste the whole line that begins with `{prefix}`"),
-        )
-    };
+fn write_line(prefix: &str, bytes: &[u8]) -> String {
+    format!("{prefix}{}", URL_SAFE_NO_PAD.encode(bytes))
+}
+
+fn wrong_line(prefix: &str, reason: &dyn std::fmt::Display) -> HelperFailure {
+    HelperFailure::new(
+        HelperFailureKind::Input,
+        format!("the line cannot be used: {reason}"),
+        format!(
+            "paste the whole line that begins with `{prefix}`; both sides need ostler of the same version"
+        ),
+    )
+}
+
+fn read_line(prefix: &str, line: &str) -> Result<Vec<u8>, HelperFailure> {
     let line: String = line.split_whitespace().collect();
     if line.len() > MOST_LINE_BYTES {
-        return Err(wrong("it is too long".to_owned()));
+        return Err(wrong_line(prefix, &"it is too long"));
     }
-    let rest = line.strip_prefix(prefix).ok_or_else(|| wrong("it begins otherwise".to_owned()))?;
-    let text = URL_SAFE_NO_PAD.decode(rest).map_err(|error| wrong(error.to_string()))?;
-    serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))
+    let rest = line.strip_prefix(prefix);
+    let rest = rest.ok_or_else(|| wrong_line(prefix, &"it begins otherwise"))?;
+    URL_SAFE_NO_PAD.decode(rest).map_err(|error| wrong_line(prefix, &error))
 }
 
 /// Makes this home's keys, and the line that asks the hub to admit it.
@@ -114,7 +143,8 @@ pub fn ask_to_join(
         dir.give_up_keys()?;
         sys::pause::pause_at("fleet.join.anew");
     }
-    let seal = dir.ensure_key(SEAL_SEED)?.public_key();
+    let seal_key = dir.ensure_key(SEAL_SEED)?;
+    let seal = seal_key.public_key();
     sys::pause::pause_at("fleet.join.key");
     let link = dir.ensure_key(LINK_SEED)?.public_key();
     let operator = match level {
@@ -134,13 +164,16 @@ pub fn ask_to_join(
         level,
         operator,
     };
-    let request = Some(write_line(REQUEST_PREFIX, &request)?);
-    Ok(FleetJoinResult { name: name.to_owned(), id, joined: false, request, url: None })
+    let fingerprint = Some(request.fingerprint());
+    let request = Some(request.to_line(&seal_key)?);
+    let name = name.to_owned();
+    Ok(FleetJoinResult { name, id, joined: false, request, fingerprint, level, url: None })
 }
 
 /// Becomes a member, with what the hub answered.
 pub fn take_answer(home: &Path, line: &str) -> Result<FleetJoinResult, HelperFailure> {
-    let answer: AdmitAnswer = read_line(ANSWER_PREFIX, line)?;
+    let answer: AdmitAnswer = serde_json::from_slice(&read_line(ANSWER_PREFIX, line)?)
+        .map_err(|error| wrong_line(ANSWER_PREFIX, &error))?;
     let refused = |reason: String| {
         HelperFailure::new(
             HelperFailureKind::Refused,
@@ -170,8 +203,8 @@ pub fn take_answer(home: &Path, line: &str) -> Result<FleetJoinResult, HelperFai
     sys::pause::pause_at("fleet.join.answered");
     dir.write_json(MEMBER_FILE, &member)?;
     sys::pause::pause_at("fleet.join.joined");
-    let (name, url) = (certificate.name, Some(answer.url));
-    Ok(FleetJoinResult { name, id, joined: true, request: None, url })
+    let (name, level, url) = (certificate.name, answer.level, Some(answer.url));
+    Ok(FleetJoinResult { name, id, joined: true, request: None, fingerprint: None, level, url })
 }
 
 /// Admits a member: account and certificate, two reloads, and its first lease if that is waited for.
@@ -179,10 +212,13 @@ pub async fn admit_member(
     home: &Path,
     line: &str,
     level: Option<FleetLevel>,
+    ssh: Option<String>,
     wait: Duration,
 ) -> Result<FleetAdmitResult, HelperFailure> {
-    let request: JoinRequest = read_line(REQUEST_PREFIX, line)?;
-    let mut hub = Hub::open(home)?;
+    let request = JoinRequest::from_line(line)?;
+    ssh.as_deref().map_or(Ok(()), check_target)?;
+    let (mut hub, lock) = open_to_change(home)?;
+    let fingerprint = request.fingerprint();
     let wrong = |reason: String| {
         HelperFailure::new(HelperFailureKind::Refused, reason, "ask for another name with `--name`")
     };
@@ -195,8 +231,10 @@ pub async fn admit_member(
     if hub.file.members.iter().any(is_taken) {
         return Err(wrong(format!("there is another member `{}`", request.name)));
     }
-    let level = level.map_or(request.level, |most| most.min(request.level));
+    // More than looking is given only by somebody who says so.
+    let (asked, level) = (request.level, level.unwrap_or(FleetLevel::Read).min(request.level));
     let known = hub.file.members.iter().find(|one| one.id == id);
+    let names = [Some(request.name.clone()), known.map(|known| known.name.clone())];
     let certificate = MemberCertificate {
         v: RECORD_VERSION,
         id: id.clone(),
@@ -205,11 +243,11 @@ pub async fn admit_member(
         link: request.link,
         machine: request.machine.clone(),
         admitted_at: known.map_or_else(sys::clock::now, |known| known.admitted_at),
-        ssh: None,
+        ssh: ssh.or_else(|| known.and_then(|known| known.ssh.clone())),
     };
     hub.file.members.retain(|one| one.id != id);
     hub.file.members.push(certificate.clone());
-    hub.file.operators.retain(|one| one.name != request.name);
+    hub.file.operators.retain(|one| !names.iter().flatten().any(|name| *name == one.name));
     if let Some(keys) =
         request.operator.filter(|keys| level > FleetLevel::None && is_key(&keys.link))
     {
@@ -222,12 +260,14 @@ pub async fn admit_member(
         });
     }
     hub.file.operators_version += 1;
+    check_list_fits(&hub)?;
     hub.save()?;
     apply_to_engine(&hub).await?;
     sys::pause::pause_at("fleet.admit.applied");
+    drop(lock);
     let heard = wait_for_lease(&hub, &id, wait).await?;
     let sealed = hub.sealed_certificate(&certificate)?;
-    let answer = AdmitAnswer {
+    let answer = serde_json::to_vec(&AdmitAnswer {
         v: RECORD_VERSION,
         id: id.clone(),
         name: request.name.clone(),
@@ -237,16 +277,30 @@ pub async fn admit_member(
         root: hub.root.public_key(),
         certificate: STANDARD.encode(sealed),
         level,
-    };
+    });
+    let answer = answer.map_err(|error| internal_failure(&error))?;
     Ok(FleetAdmitResult {
         name: request.name,
         id,
         machine: request.machine,
-        fingerprint: fingerprint(&request.seal),
+        fingerprint,
+        asked,
         level,
-        answer: write_line(ANSWER_PREFIX, &answer)?,
+        answer: write_line(ANSWER_PREFIX, &answer),
         heard,
     })
+}
+
+/// Members refuse a list that is too long, and then every order of everybody.
+fn check_list_fits(hub: &Hub) -> Result<(), HelperFailure> {
+    match hub.sealed_operators()?.len() > MOST_META_BYTES {
+        false => Ok(()),
+        true => Err(HelperFailure::new(
+            HelperFailureKind::Refused,
+            format!("{} operators are too many for one list", hub.file.operators.len()),
+            "admit with `--level none`, or remove one: `ostler fleet operator NAME --level none`",
+        )),
+    }
 }
 
 /// Has a running engine take over what was changed. One that does not run does so when it starts.
@@ -288,7 +342,7 @@ async fn wait_for_lease(hub: &Hub, id: &str, wait: Duration) -> Result<bool, Hel
 /// Removes a member: its account and connection, its certificate, what the hub keeps of it. Its machine is
 /// not touched.
 pub async fn evict_member(home: &Path, name: &str) -> Result<FleetDepartureResult, HelperFailure> {
-    let mut hub = Hub::open(home)?;
+    let (mut hub, _lock) = open_to_change(home)?;
     // One that is half gone is meant rather than another whose name begins so.
     let member = match find_half_evicted(&hub, name).await {
         Some(member) => member,
@@ -389,7 +443,7 @@ pub async fn set_operator(
     name: &str,
     level: Option<FleetLevel>,
 ) -> Result<FleetOperatorsResult, HelperFailure> {
-    let mut hub = Hub::open(home)?;
+    let (mut hub, _lock) = open_to_change(home)?;
     let Some(operator) = hub.file.operators.iter_mut().find(|one| one.name == name) else {
         return Err(HelperFailure::new(
             HelperFailureKind::NotFound,

@@ -10,6 +10,7 @@ use model::wire::{FleetSession, IncompleteSource, MemberName, MemberState, Membe
 use serde_json::{Map, Value, json};
 
 use crate::inventory::{is_ended, session_key};
+use crate::lease::MOST_LEASE_MS;
 use crate::nats::StoredRecord;
 use crate::record::{
     InventoryPage, LeaseState, MemberCertificate, MemberLease, RecordError, read_certificate,
@@ -113,9 +114,6 @@ pub fn judge_member(lease: &MemberLease, age_ms: u64) -> MemberState {
         _ => MemberState::Unreachable,
     }
 }
-
-/// No member can make itself reachable for ever.
-const MOST_LEASE_MS: u64 = 180_000;
 
 fn read_member(
     certificate: &MemberCertificate,

@@ -5,7 +5,7 @@
 //! again.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_nats::HeaderMap;
 use base64::Engine;
@@ -26,7 +26,8 @@ use crate::record::{MemberCertificate, RECORD_VERSION, read_answer, read_certifi
 use crate::seal::{SealKind, seal_json};
 use crate::ssh::{SSH_FAILED, run_by_ssh, unreachable_by_ssh};
 use crate::timeouts::{
-    ORDER_COMMIT_TIMEOUT, ORDER_PREPARE_TIMEOUT, ORDER_READ_TIMEOUT, SSH_RUN_TIMEOUT,
+    BUSY_RETRY_PAUSE, ORDER_COMMIT_TIMEOUT, ORDER_PREPARE_TIMEOUT, ORDER_READ_TIMEOUT,
+    SSH_RUN_TIMEOUT,
 };
 
 /// How many members are asked at once.
@@ -34,6 +35,9 @@ const MOST_AT_ONCE: usize = 16;
 
 /// The most parts of one answer: 16 MiB.
 const MOST_ANSWER_PARTS: usize = 400;
+
+/// How often a part of an answer is asked for.
+const MOST_PART_TRIES: usize = 3;
 
 /// What every ask of one order needs.
 pub(crate) struct OrderPost<'a> {
@@ -100,8 +104,10 @@ pub(crate) async fn look_at_members(
     reader: &FleetReader,
     timeout: Duration,
 ) -> Result<(HubConnection, Vec<OrderTarget>), HubError> {
+    let begun = Instant::now();
     let mut hub = reader.connect(timeout).await?;
-    let (records, _) = reader.read_through(&mut hub, None, timeout).await?;
+    let left = timeout.saturating_sub(begun.elapsed());
+    let (records, _) = reader.read_through(&mut hub, None, left).await?;
     let picture = merge_records(&reader.root, &records, None);
     let certificate_of = |id: &str| {
         let subject = format!("$KV.meta.member.{id}");
@@ -342,7 +348,15 @@ impl<'a> OrderPost<'a> {
         reply: OrderReply,
     ) -> Result<OrderedRunResult, HelperFailure> {
         let name = &certificate.name;
-        let broken = |error: &dyn std::fmt::Display| internal_failure(error);
+        // What was carried out is never told as a fault that leaves open whether anything was done.
+        let lost = |reason: &str| match ask.grant {
+            Some(_) => not_known(name, &ask.id, reason),
+            None => HelperFailure::new(
+                HelperFailureKind::Timeout,
+                format!("`{name}` was asked, and {reason}"),
+                "try again in a moment",
+            ),
+        };
         let (exit, first, mut cursor) = match reply {
             OrderReply::Done { exit, body, cursor } => (exit, body, cursor),
             OrderReply::Refused { reason, hint } => {
@@ -357,22 +371,46 @@ impl<'a> OrderPost<'a> {
                 ));
             }
             OrderReply::Unknown { reason } => return Err(not_known(name, &ask.id, &reason)),
-            OrderReply::Prepared { .. } => return Err(broken(&"an answer that was not asked for")),
+            OrderReply::Prepared { .. } => return Err(lost("it answered something else")),
         };
-        let mut whole = STANDARD.decode(first).map_err(|error| broken(&error))?;
+        let decode = |body: String| STANDARD.decode(body).map_err(|error| lost(&error.to_string()));
+        let mut whole = decode(first)?;
         for _ in 0..MOST_ANSWER_PARTS {
             if cursor.is_none() {
                 break;
             }
+            sys::pause::pause_at("fleet.order.rest");
             let next = OrderAsk { cursor, grant: None, ..ask.clone() };
-            let reply = self.send_ask(certificate, &next, ORDER_PREPARE_TIMEOUT).await;
-            let Ok(OrderReply::Done { body, cursor: more, .. }) = reply else {
-                return Err(broken(&format!("the rest of the answer of `{name}` did not come")));
-            };
-            whole.extend(STANDARD.decode(body).map_err(|error| broken(&error))?);
+            let (body, more) =
+                self.fetch_part(certificate, &next).await.map_err(|why| lost(&why))?;
+            whole.extend(decode(body)?);
             cursor = more;
         }
+        if cursor.is_some() {
+            return Err(lost("its answer has no end"));
+        }
         Ok(OrderedRunResult { exit, body: STANDARD.encode(whole) })
+    }
+}
+
+impl OrderPost<'_> {
+    /// A later part of an answer. One that does not come is asked for again: nothing is done by that.
+    async fn fetch_part(
+        &self,
+        certificate: &MemberCertificate,
+        next: &OrderAsk,
+    ) -> Result<(String, Option<u64>), String> {
+        let mut why = String::new();
+        for _ in 0..MOST_PART_TRIES {
+            match self.send_ask(certificate, next, ORDER_PREPARE_TIMEOUT).await {
+                Ok(OrderReply::Done { body, cursor, .. }) => return Ok((body, cursor)),
+                Ok(OrderReply::Busy) => tokio::time::sleep(BUSY_RETRY_PAUSE).await,
+                Ok(OrderReply::Refused { reason, .. }) => return Err(reason),
+                Ok(_) => break,
+                Err(error) => why = format!(": {error}"),
+            }
+        }
+        Err(format!("the rest of its answer did not come{why}"))
     }
 }
 

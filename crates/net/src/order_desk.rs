@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use async_nats::{Client, Message};
 use base64::Engine;
@@ -17,6 +17,7 @@ use model::fleet_order::{
     ORDER_JOURNAL, OrderAnswer, OrderArguments, OrderAsk, OrderEntry, OrderJournal, OrderReply,
     OrderRule, OrderState, OrderedRun, OrderedRunResult, state_of_exit,
 };
+use model::helper::FleetRights;
 use model::wire::FleetLevel;
 use nkeys::KeyPair;
 use serde_json::Value;
@@ -25,10 +26,11 @@ use sys::dropped::NoteDropped;
 use crate::answer_parts::{HeldAnswers, decode_body};
 use crate::daemon_client::{DaemonClient, DaemonClientError};
 use crate::fleet_files::FleetDir;
+use crate::operators_seen::SeenOperators;
 use crate::record::{FleetOperator, OperatorList, RECORD_VERSION, read_ask, read_operators};
 use crate::seal::{SealKind, seal_json};
 use crate::terminal_stream::{StreamOpening, TerminalStreams, is_follow_up};
-use crate::timeouts::{GRANT_LIFETIME, OPERATORS_TIMEOUT};
+use crate::timeouts::{GRANT_LIFETIME, OPERATORS_TIMEOUT, VOID_TIME};
 
 /// How many prepared orders there may be.
 const MOST_GRANTS: usize = 64;
@@ -37,8 +39,8 @@ const MOST_GRANTS: usize = 64;
 const MOST_OF_OPERATOR: usize = 4;
 const MOST_ASKS: usize = 16;
 
-/// The highest version of the operator list that was seen.
-const OPERATORS_SEEN: &str = "operators-seen.json";
+/// How many orders one operator may make void within [`VOID_TIME`].
+const MOST_VOID: usize = 64;
 
 /// Who answers orders, and by what right.
 #[derive(Debug)]
@@ -47,8 +49,6 @@ pub struct OrderDesk {
     me: String,
     /// The fleet's key.
     root: String,
-    /// What operators may do here.
-    allow: FleetLevel,
     seal: KeyPair,
     daemon: DaemonClient,
     state: Mutex<DeskState>,
@@ -61,8 +61,18 @@ struct DeskState {
     grants: HashMap<String, OrderGrant>,
     asking: BTreeMap<String, usize>,
     held: HeldAnswers,
-    operators_seen: u64,
+    operators_seen: SeenOperators,
     streams: TerminalStreams,
+    void: Vec<VoidOrder>,
+}
+
+/// An order that was asked about before it came. It cannot come any more; nothing of it is left when whoever gave
+/// it has given up.
+#[derive(Debug)]
+struct VoidOrder {
+    id: String,
+    asked_by: String,
+    until: Instant,
 }
 
 /// A permission for one use.
@@ -102,13 +112,12 @@ impl OrderDesk {
         home_dir: FleetDir,
         me: &str,
         root: &str,
-        allow: FleetLevel,
         seal: KeyPair,
         daemon: DaemonClient,
     ) -> Self {
         let name = journal_name();
         let journal = home_dir.read_json(name).ok().flatten().unwrap_or_default();
-        let operators_seen = home_dir.read_json(OPERATORS_SEEN).ok().flatten().unwrap_or(0);
+        let operators_seen = SeenOperators::read(&home_dir, root);
         let state = DeskState {
             dir: home_dir,
             journal,
@@ -117,15 +126,9 @@ impl OrderDesk {
             held: HeldAnswers::default(),
             operators_seen,
             streams: TerminalStreams::default(),
+            void: Vec::new(),
         };
-        Self {
-            me: me.to_owned(),
-            root: root.to_owned(),
-            allow,
-            seal,
-            daemon,
-            state: Mutex::new(state),
-        }
+        Self { me: me.to_owned(), root: root.to_owned(), seal, daemon, state: Mutex::new(state) }
     }
 
     fn lock(&self) -> MutexGuard<'_, DeskState> {
@@ -172,7 +175,9 @@ impl OrderDesk {
         payload: &[u8],
     ) -> Result<VerifiedAsk, (String, OrderReply)> {
         let without_id = |reply: OrderReply| (String::new(), reply);
-        let list = self.read_list(client).await.map_err(without_id)?;
+        // What is allowed is looked up for every order, also for what is typed into an attachment.
+        let (list, allow) = tokio::join!(self.read_list(client), self.read_allow());
+        let list = list.map_err(without_id)?;
         let found = list.operators.iter().find(|one| one.name == operator);
         let found = found.ok_or_else(|| {
             without_id(refused(
@@ -201,11 +206,12 @@ impl OrderDesk {
                 "`ostler fleet operator NAME --level LEVEL` on the hub raises it",
             ));
         }
-        if self.allow < level {
+        let allow = allow.map_err(|reply| (id.clone(), reply))?;
+        if allow < level {
             return Err(said(
                 format!(
                     "this member lets operators do `{}`, and that takes `{}`",
-                    self.allow.as_str(),
+                    allow.as_str(),
                     level.as_str()
                 ),
                 "`allow` under [fleet] in its own configuration raises it",
@@ -223,21 +229,20 @@ impl OrderDesk {
             || refused("this member cannot learn who is an operator now", "try again in a moment");
         let answer = answer.map_err(|_| failed())?.map_err(|_| failed())?;
         let list = read_operators(&self.root, &answer.payload).map_err(|_| failed())?;
-        let mut state = self.lock();
-        if list.version < state.operators_seen {
-            return Err(refused(
-                format!(
-                    "the hub has an older operator list ({}) than one that was seen ({})",
-                    list.version, state.operators_seen
-                ),
-                "restart the hub: `ostler fleet hub`; `ostler fleet doctor` tells more",
-            ));
-        }
-        if list.version > state.operators_seen {
-            state.operators_seen = list.version;
-            state.dir.write_json(OPERATORS_SEEN, &list.version).note_dropped("the list's version");
-        }
+        let DeskState { dir, operators_seen, .. } = &mut *self.lock();
+        let noted = operators_seen.note(dir, &self.root, list.version);
+        noted.map_err(|(reason, hint)| refused(reason, &hint))?;
         Ok(list)
+    }
+
+    /// What this home's settings let operators do now.
+    async fn read_allow(&self) -> Result<FleetLevel, OrderReply> {
+        let rights: Result<FleetRights, _> =
+            self.daemon.get("/v1/net/rights", Duration::ZERO).await;
+        rights.map(|rights| rights.allow).map_err(|error| {
+            let hint = "`ostler daemon status` there tells more";
+            refused(format!("this member cannot tell what it allows: {error}"), hint)
+        })
     }
 
     async fn carry_out(&self, client: &Client, verified: VerifiedAsk) -> OrderReply {
@@ -257,8 +262,8 @@ impl OrderDesk {
     }
 
     async fn read_for(&self, ask: &OrderAsk, rule: &OrderRule) -> OrderReply {
-        if rule.command == "outcome" {
-            self.void_unknown(ask);
+        if rule.command == "outcome" && !self.void_unknown(ask) {
+            return OrderReply::Busy;
         }
         match self.run_there(&ask.verb, &ask.args, ask.json).await {
             Ok(result) => self.lock().held.reply_in_parts(ask, result),
@@ -268,26 +273,20 @@ impl OrderDesk {
     }
 
     /// An order that is asked about and was never noted cannot come any more: otherwise *not applied*
-    /// would be a guess.
-    fn void_unknown(&self, ask: &OrderAsk) {
-        let Some(id) = ask.args.words.first() else { return };
+    /// would be a guess. Nothing is written for that: with the run its grants end too. Whether there was room.
+    fn void_unknown(&self, ask: &OrderAsk) -> bool {
+        let Some(id) = ask.args.words.first() else { return true };
         let mut state = self.lock();
-        if state.journal.find(id).is_some() || id.len() > 64 {
-            return;
+        if state.journal.find(id).is_some() || id.len() > 64 || state.is_void(id) {
+            return true;
         }
-        if state.journal.outcome_of(Some(&ask.from), id) == OrderState::NotApplied {
-            state.grants.retain(|_, grant| grant.id != *id);
-            state.note(OrderEntry {
-                id: id.clone(),
-                operator: ask.from.clone(),
-                level: FleetLevel::Read,
-                command: String::new(),
-                at: sys::clock::now(),
-                state: OrderState::Void,
-                exit: None,
-                receipt: None,
-            });
+        if state.void.iter().filter(|one| one.asked_by == ask.from).count() >= MOST_VOID {
+            return false;
         }
+        state.grants.retain(|_, grant| grant.id != *id);
+        let (id, asked_by, until) = (id.clone(), ask.from.clone(), Instant::now() + VOID_TIME);
+        state.void.push(VoidOrder { id, asked_by, until });
+        true
     }
 
     async fn prepare(&self, ask: &OrderAsk, rule: &OrderRule, level: FleetLevel) -> OrderReply {
@@ -301,6 +300,9 @@ impl OrderDesk {
         let Ok(random) = sys::random::random_bytes::<16>() else { return OrderReply::Busy };
         let grant = model::hex::to_hex(&random);
         let mut state = self.lock();
+        if state.is_void(&ask.id) {
+            return refused("it was asked about before it came; nothing was done", "give it again");
+        }
         state.grants.retain(|_, grant| grant.until > Instant::now());
         if state.grants.len() >= MOST_GRANTS {
             return OrderReply::Busy;
@@ -497,6 +499,12 @@ impl OrderGrant {
 }
 
 impl DeskState {
+    /// Whether an order was asked about before it came.
+    fn is_void(&mut self, id: &str) -> bool {
+        self.void.retain(|one| one.until > Instant::now());
+        self.void.iter().any(|one| one.id == id)
+    }
+
     /// Writes the journal; whether that worked.
     fn note(&mut self, entry: OrderEntry) -> bool {
         self.journal.note(entry);

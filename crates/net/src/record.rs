@@ -108,6 +108,9 @@ pub struct MemberLease {
     /// Another one that claims to be this member, if one was heard.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rival: Option<String>,
+    /// Which pages may be at the hub, one bit for each in the order of their names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pages: Option<u16>,
 }
 
 /// How a member says that it is.

@@ -25,11 +25,13 @@ pub enum SealKind {
     Certificate,
     /// Who is an operator.
     Operators,
+    /// What somebody asks for who wants to be a member.
+    Join,
 }
 
 impl SealKind {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Lease,
         Self::Page,
         Self::Ask,
@@ -37,6 +39,7 @@ impl SealKind {
         Self::Chunk,
         Self::Certificate,
         Self::Operators,
+        Self::Join,
     ];
 
     const fn as_str(self) -> &'static str {
@@ -48,6 +51,7 @@ impl SealKind {
             Self::Chunk => "chunk",
             Self::Certificate => "cert",
             Self::Operators => "operators",
+            Self::Join => "join",
         }
     }
 
@@ -124,9 +128,9 @@ pub fn member_id(seal: &str) -> Result<String, SealError> {
     Ok((0..26).map(digit).collect())
 }
 
-/// What people compare a key by.
-pub fn fingerprint(seal: &str) -> String {
-    let hash = model::hex::to_hex(&Sha256::digest(seal.as_bytes()));
+/// What people compare keys by: all of them together, in their order.
+pub fn fingerprint(keys: &[&str]) -> String {
+    let hash = model::hex::to_hex(&Sha256::digest(keys.join("\n").as_bytes()));
     hash.as_bytes()[..24]
         .chunks(4)
         .map(|part| String::from_utf8_lossy(part).into_owned())

@@ -40,7 +40,7 @@ pub struct SshRun {
 pub const SSH_FAILED: u8 = 255;
 
 /// Whether a text can name a machine for ssh; one that looks like an option cannot.
-fn check_target(target: &str) -> Result<(), HelperFailure> {
+pub(crate) fn check_target(target: &str) -> Result<(), HelperFailure> {
     if target.starts_with('-') || target.is_empty() || target.chars().any(char::is_control) {
         return Err(HelperFailure::new(
             HelperFailureKind::Input,
@@ -145,7 +145,9 @@ pub async fn join_by_ssh(
 ) -> Result<FleetJoinResult, HelperFailure> {
     let asked = ask_to_join(home, name, level, new)?;
     let request = asked.request.unwrap_or_default();
-    let admitted = ask_by_ssh(target, &["--json", "fleet", "admit", &request]).await?;
+    // Whoever may run commands there could say so there.
+    let words = ["--json", "fleet", "admit", &request, "--level", level.as_str()];
+    let admitted = ask_by_ssh(target, &words).await?;
     let answer = admitted.get("answer").and_then(Value::as_str).unwrap_or_default();
     take_answer(home, answer)
 }

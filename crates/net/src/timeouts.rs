@@ -26,13 +26,17 @@ pub(crate) const NOTICE_SETTLE_TIME: Duration = Duration::from_millis(100);
 /// How long the engine of this machine may take.
 pub const ADMIN_TIMEOUT: Duration = Duration::from_secs(5);
 
+// hub_lock
+/// How long a command waits for another one that changes the hub; each reloads a large fleet's engine for some seconds.
+pub(crate) const HUB_LOCK_TIMEOUT: Duration = Duration::from_secs(60);
+
 // hub_setup
 /// How often a new engine is asked whether it listens.
 pub(crate) const ENGINE_START_INTERVAL: Duration = Duration::from_millis(20);
 /// How long a new engine may take until it listens.
 pub(crate) const ENGINE_START_TIMEOUT: Duration = Duration::from_secs(20);
 
-// link
+// machine_look
 /// The longest that the daemon is asked to wait for a change.
 pub(crate) const LONGEST_CHANGE_WAIT: Duration = Duration::from_secs(30);
 /// How long several changes in a row are taken together.
@@ -64,6 +68,8 @@ pub(crate) const SSH_RUN_TIMEOUT: Duration = Duration::from_secs(60);
 // order_desk
 /// For how long a prepared order may be carried out.
 pub(crate) const GRANT_LIFETIME: Duration = Duration::from_secs(30);
+/// How long an order stays void that was asked about before it came: longer than whoever gave it waits.
+pub(crate) const VOID_TIME: Duration = Duration::from_secs(180);
 /// How long the hub may take to say who is an operator.
 pub(crate) const OPERATORS_TIMEOUT: Duration = Duration::from_secs(4);
 

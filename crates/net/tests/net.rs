@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test that cannot go on has failed")]
 
 mod net {
+    mod admission;
     mod docs;
     mod doctor;
     mod examples;
@@ -12,6 +13,7 @@ mod net {
     mod grants;
     mod isolation;
     mod kit;
+    mod logs;
     mod orders;
     mod records;
     mod rows;

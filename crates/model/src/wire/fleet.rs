@@ -266,6 +266,11 @@ pub struct FleetJoinResult {
     /// The line for `ostler fleet admit` on the hub.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<String>,
+    /// What its keys are known by: `fleet admit` shows the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fingerprint: Option<String>,
+    /// What it asks for as an operator, or may do when it has joined.
+    pub level: FleetLevel,
     /// The hub it joined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
@@ -278,8 +283,10 @@ pub struct FleetAdmitResult {
     pub name: String,
     pub id: String,
     pub machine: String,
-    /// What its key is known by.
+    /// What its keys are known by: `fleet join` shows the same.
     pub fingerprint: String,
+    /// What it asked for as an operator.
+    pub asked: FleetLevel,
     /// What it may do as an operator.
     pub level: FleetLevel,
     /// The line for `ostler fleet join` on the member.

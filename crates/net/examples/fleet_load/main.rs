@@ -162,6 +162,7 @@ impl PlayedMember {
             lease_ms: 15_000,
             ostler: "0.1.0".to_owned(),
             rival: None,
+            pages: None,
         };
         Ok(seal_json(&self.seal, SealKind::Lease, &lease)?)
     }

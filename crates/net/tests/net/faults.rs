@@ -15,7 +15,7 @@ use super::fleet_kit::{
     TestHub, fleet_run, member_of, publish_lease, publish_page, put_as_member, signal_process,
     start_member, wait_for_link, with_engine,
 };
-use super::kit::{TestDaemon, free_port, ostler, wait_until};
+use super::kit::{TestDaemon, free_port, ostler, quickest_run, wait_until};
 
 /// A command in the network of another process, or in namespaces of its own.
 fn wrapped(command: &Command, wrapper: &[&str]) -> Command {
@@ -115,7 +115,7 @@ fn row_43_a_member_behind_a_black_hole_is_unreachable_and_comes_back() {
     at_hub(&home, &["--json", "fleet", "init", "--listen", &listen]).exits(0);
     let mut hub = TestHub::of(home);
     // The hub's own configuration with quicker pings: it gives a member up after two, which takes it a minute else.
-    let quick = "include \"nats.conf\"\nping_interval: \"1s\"\n";
+    let quick = "include \"nats.conf\"\nping_interval: \"3s\"\n";
     std::fs::write(hub.directory().join("quick.conf"), quick).unwrap();
     hub.take_engine(cable.inside(0, &hub.bare_engine("quick.conf")));
     let status = |name: &str| -> Option<Value> {
@@ -138,16 +138,27 @@ fn row_43_a_member_behind_a_black_hole_is_unreachable_and_comes_back() {
     for name in ["server", "slow"] {
         wait_until("a member that answers", || Some(()).filter(|()| answers(name)));
     }
-    cable.swallow();
-    // First it is asked, and nothing comes back; nothing was done, and that is said.
+    // First it is asked, and nothing comes back; nothing was done, and that is said. It is found before: the hub gives it
+    // up some seconds after the hole.
     let asked = ["--json", "--host", "slow", "destroy", "nothing"];
-    let late = at_hub(&laptop, &asked).exits(6);
-    assert!(late.stdout.contains("did not answer in time; nothing was done"), "{}", late.stdout);
+    let pauses = Pauses::new();
+    pauses.arm("fleet.order.ready");
+    let mut command = with_engine(ostler(&laptop));
+    pauses.apply(command.args(asked));
+    let child = cable.inside(0, &command).stdout(Stdio::piped()).spawn().unwrap();
+    pauses.wait("fleet.order.ready");
+    cable.swallow();
+    pauses.release("fleet.order.ready");
+    let output = child.wait_with_output().unwrap();
+    let late = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(6), "{late}");
+    assert!(late.contains("did not answer in time; nothing was done"), "{late}");
     // When the hub's pings have found out, whoever asks is told at once.
     wait_until("the hub's own verdict", || {
         let begun = Instant::now();
         let told = at_hub(&laptop, &asked).exits(6);
-        let at_once = begun.elapsed() < Duration::from_secs(4);
+        // Whoever is not told waits for ten seconds.
+        let at_once = begun.elapsed() < Duration::from_secs(10);
         Some(()).filter(|()| at_once && told.stdout.contains("nobody answers there"))
     });
     let member = wait_until("silence", || status("server").and_then(is("unreachable")));
@@ -156,9 +167,10 @@ fn row_43_a_member_behind_a_black_hole_is_unreachable_and_comes_back() {
     let told = at_hub(&laptop, &["--host", "server", "adapters"]).exits(6);
     assert!(told.stderr.contains("nothing was sent"), "{}", told.stderr);
     // On its own machine nobody waits for the hub.
-    let begun = Instant::now();
-    ran(&mut cable.inside(1, ostler(&server).arg("ls"))).exits(0);
-    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+    let quickest = quickest_run(|| {
+        ran(&mut cable.inside(1, ostler(&server).arg("ls"))).exits(0);
+    });
+    assert!(quickest < Duration::from_secs(4), "{quickest:?}");
     cable.heal();
     let begun = Instant::now();
     wait_until("the server again", || status("server").and_then(is("reachable")));

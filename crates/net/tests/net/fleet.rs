@@ -9,7 +9,7 @@ use testkit::home::{Snapshot, TempHome};
 use super::fleet_kit::{
     TestHub, block_on, connect_as_member, copy_home, fleet_run, link_pid, link_state, member_of,
     publish_lease, publish_page, put_as_member, signal_process, start_elsewhere, start_member,
-    wait_for_link,
+    wait_for_link, write_settings,
 };
 use super::kit::{PATIENCE, TestDaemon, ostler, quickest_run, wait_until};
 
@@ -80,7 +80,7 @@ fn row_18_joined_by_two_lines_without_a_secret_and_seen_from_elsewhere() {
 fn decode(text: &str) -> String {
     use base64::Engine;
     let bytes = base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(text).unwrap();
-    String::from_utf8(bytes).unwrap()
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// No key of a directory is in a text, whole or in part, and nobody else reads them.
@@ -325,6 +325,7 @@ fn row_33_of_two_daemons_on_copied_state_one_publishes() {
 fn row_32_a_clone_with_another_boot_keeps_silent_and_both_are_known() {
     let hub = TestHub::start(&["--plain"]);
     let server = hub.join("server", "none");
+    write_settings(&server, "10s", "");
     let _daemon = start_member(&server);
     hub.wait_for_state("server", "reachable");
     let clone = copy_home(&server);
@@ -335,6 +336,66 @@ fn row_32_a_clone_with_another_boot_keeps_silent_and_both_are_known() {
     });
     let member = hub.wait_for_state("server", "rival");
     assert!(member["reason"].as_str().unwrap().contains("claims"), "{member}");
+}
+
+#[test]
+fn whoever_watches_another_holder_hears_its_own_daemon_end() {
+    let hub = TestHub::start(&["--plain"]);
+    let server = hub.join("server", "none");
+    // Its lease is good for three minutes, and whoever watches it renews ten times as often.
+    write_settings(&server, "60s", "");
+    let daemon = start_member(&server);
+    hub.wait_for_state("server", "reachable");
+    signal_process(link_pid(&daemon), "-STOP");
+    let clone = copy_home(&server);
+    write_settings(&clone, "5s", "");
+    let boot = "11111111-2222-4333-8444-555555555555\n";
+    let other = start_elsewhere(&clone, "/proc/sys/kernel/random/boot_id", boot);
+    let link = link_pid(&other);
+    wait_until("a link that watches", || {
+        Some(()).filter(|()| link_state(&clone).contains("watching"))
+    });
+    // Longer than a lease of its own would be good for.
+    let begun = Instant::now();
+    wait_until("the end of that time", || {
+        assert_ne!(link_state(&clone), "publishing");
+        Some(()).filter(|()| begun.elapsed() > Duration::from_secs(17))
+    });
+    other.kill();
+    wait_until("the end of its link", || {
+        let line = std::fs::read(format!("/proc/{link}/cmdline")).unwrap_or_default();
+        Some(()).filter(|()| !String::from_utf8_lossy(&line).contains("\0link"))
+    });
+    signal_process(link_pid(&daemon), "-CONT");
+}
+
+#[test]
+fn only_pages_that_have_ever_had_something_are_at_the_hub() {
+    let hub = TestHub::start(&["--plain"]);
+    let (server, laptop) = (hub.join("server", "none"), hub.join("laptop", "read"));
+    let daemon = start_member(&server);
+    let (_, file) = member_of(&server);
+    let pages = || {
+        let mut subjects = hub.subjects_of(&file.id);
+        subjects.retain(|subject| subject.contains("KV.inv"));
+        subjects
+    };
+    {
+        let _terminal = LiveTerminal::start(&server);
+        wait_until("the terminal", || session_of(&listed(&laptop).1, "server"));
+    }
+    assert!(pages().len() <= 2, "{:?}", pages());
+    // Another run publishes what is there, also that it is empty.
+    daemon.kill();
+    put_as_member(&server, &format!("$KV.inv.{}.active.0", file.id), b"left behind".to_vec());
+    let _daemon = start_member(&server);
+    wait_until("a page without it", || {
+        let told = listed(&laptop).1;
+        let member = told["members"].as_array().unwrap().iter().find(|one| one["name"] == "server");
+        Some(()).filter(|()| member.is_some_and(|one| one["state"] == "reachable"))
+    });
+    assert!(session_of(&listed(&laptop).1, "server").is_none_or(|one| one["status"] != "running"));
+    assert!(pages().len() <= 2, "{:?}", pages());
 }
 
 #[test]

@@ -244,11 +244,12 @@ impl TestHub {
         run: impl Fn(&TempHome, &[&str]) -> Ran,
     ) -> TempHome {
         let home = TempHome::new();
-        home.write(".config/ostler/config.toml", "[fleet]\nrenew = \"1s\"\nlook = \"1s\"\n");
+        write_settings(&home, "1s", "");
         let words = ["--json", "fleet", "join", "--name", name, "--level", level];
         let asked = fleet_run(&home, &words).exits(0).result();
         let request = asked["request"].as_str().unwrap();
-        let admitted = run(&self.home, &["--json", "fleet", "admit", request]).exits(0).result();
+        let admit = ["--json", "fleet", "admit", request, "--level", level];
+        let admitted = run(&self.home, &admit).exits(0).result();
         let answer = admitted["answer"].as_str().unwrap();
         fleet_run(&home, &["--json", "fleet", "join", answer]).exits(0);
         home
@@ -295,6 +296,13 @@ fn is_stopped(pid: u32) -> bool {
         stat.rsplit_once(") ")?.1.chars().next()
     });
     states.all(|state| matches!(state, 'T' | 'Z' | 'X'))
+}
+
+/// Settings of a home in a fleet. A lease that nobody waits to see lapse is renewed seldom: a busy machine may keep a
+/// link from renewing for longer than three seconds.
+pub(crate) fn write_settings(home: &TempHome, renew: &str, more: &str) {
+    let text = format!("[fleet]\nrenew = \"{renew}\"\nlook = \"1s\"\ntimeout = \"20s\"\n{more}");
+    home.write(".config/ostler/config.toml", text);
 }
 
 /// The daemon of a member.
@@ -429,6 +437,7 @@ pub(crate) fn publish_lease(home: &TempHome, sent_at: Time) {
             lease_ms: 60_000,
             ostler: "0".to_owned(),
             rival: None,
+            pages: None,
         };
         let key = dir.need_key(SEAL_SEED).unwrap();
         let sealed = seal_json(&key, SealKind::Lease, &lease).unwrap();

@@ -221,9 +221,9 @@ fn row_6_a_record_that_never_expires_is_refused() {
 async fn aim_replies(siege: &mut Siege, source: &str, targets: &[String]) {
     let (me, victim) = (siege.attacker.file.id.clone(), siege.victim.clone());
     let asks = format!("ostler.v1.ask.{victim}.>");
-    let attacked = siege.attacked.as_member().await;
+    let mut attacked = siege.attacked.as_member().await;
     let mut heard = attacked.client.subscribe(asks).await.unwrap();
-    attacked.client.flush().await.unwrap();
+    wait_until_heard(&mut attacked).await;
     let mut member = siege.attacker.as_member().await;
     for target in targets {
         let (source, target) = (source.to_owned(), target.clone());
@@ -283,10 +283,10 @@ fn row_10_an_operator_cannot_have_the_hub_write_either() {
     run(async {
         let mut siege = Siege::lay().await;
         let victim = siege.victim.clone();
-        let attacked = siege.attacked.as_member().await;
+        let mut attacked = siege.attacked.as_member().await;
         let asks = format!("ostler.v1.ask.{victim}.>");
         let mut heard = attacked.client.subscribe(asks).await.unwrap();
-        attacked.client.flush().await.unwrap();
+        wait_until_heard(&mut attacked).await;
         let mut operator = siege.attacker.as_operator().await;
         let question = json!({ "seq": 1, "next_by_subj": "$KV.meta.>", "batch": 10 }).to_string();
         for target in [page(&victim), format!("ostler.v1.ask.{victim}.reap.attacker.destroy")] {
@@ -381,6 +381,12 @@ fn row_12_a_message_id_of_another_drops_nothing_unnoticed() {
     });
 }
 
+/// Waits until the hub has what a member sent before. A flush only sends it; what is refused behind it proves that.
+async fn wait_until_heard(member: &mut HubConnection) {
+    member.client.publish("_R_.x", "unasked".into()).await.unwrap();
+    assert!(next_refusal(member).await.is_some());
+}
+
 /// What the engine refuses of a connection, if it does so soon.
 async fn next_refusal(connection: &mut HubConnection) -> Option<String> {
     let refusal = async {
@@ -407,9 +413,7 @@ fn row_15_an_answer_that_nobody_asked_for_and_a_second_one_are_refused() {
             assert!(refused.is_some(), "{subject}: an unasked answer is not refused");
         }
         let mut asks = member.client.subscribe(format!("ostler.v1.ask.{me}.>")).await.unwrap();
-        // A flush only sends it; what is refused behind it proves that the hub has it.
-        member.client.publish("_R_.x", "unasked".into()).await.unwrap();
-        assert!(next_refusal(&mut member).await.is_some());
+        wait_until_heard(&mut member).await;
         let subject = format!("ostler.v1.ask.{me}.read.attacker.show");
         let asking = operator.client.request(subject, "ask".into());
         let answering = async {
@@ -426,20 +430,41 @@ fn row_15_an_answer_that_nobody_asked_for_and_a_second_one_are_refused() {
     });
 }
 
+/// Connects with the member's key, and asks for its own lease.
+async fn ask_as_member(member: &Intruder) -> Result<(), HubError> {
+    let mut hub = member.login(LINK_SEED, &member.file.id, Duration::from_secs(5)).await?;
+    hub.ask("ostler.v1.own.lease", HeaderMap::new(), "".into()).await.map(drop)
+}
+
 #[test]
 fn row_16_a_third_connection_is_refused() {
     run(async {
         let siege = Siege::lay().await;
-        let _two = [siege.attacker.as_member().await, siege.attacker.as_member().await];
-        let soon = Duration::from_secs(2);
-        let third = siege.attacker.login(LINK_SEED, &siege.attacker.file.id, soon).await;
-        let is_cut = match third {
-            Err(_) => true,
+        let two = [siege.attacker.as_member().await, siege.attacker.as_member().await];
+        let third = siege.attacker.login(LINK_SEED, &siege.attacker.file.id, PATIENCE).await;
+        let why = match third {
+            Err(error) => error.to_string(),
+            // It is told that there are too many before it is cut.
             Ok(mut third) => {
-                third.ask("ostler.v1.own.lease", HeaderMap::new(), "".into()).await.is_err()
+                let cut = async {
+                    loop {
+                        match third.events.recv().await {
+                            Some(async_nats::Event::ServerError(error)) => break error.to_string(),
+                            Some(_) => {}
+                            None => break String::new(),
+                        }
+                    }
+                };
+                tokio::time::timeout(PATIENCE, cut).await.unwrap_or_default()
             }
         };
-        assert!(is_cut);
+        assert!(why.contains("maximum") && why.contains("connections"), "{why:?}");
+        // With room again one of the same home is let in.
+        drop(two);
+        let begun = Instant::now();
+        while let Err(error) = ask_as_member(&siege.attacker).await {
+            assert!(begun.elapsed() < PATIENCE, "{error}");
+        }
         drop(siege.hub);
     });
 }

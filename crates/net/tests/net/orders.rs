@@ -9,7 +9,7 @@ use testkit::run::{Ran, ran};
 
 use super::fleet_kit::{
     TestHub, fleet_run, link_pid, publish_page, signal_process, start_member, wait_for_link,
-    with_engine,
+    with_engine, write_settings,
 };
 use super::kit::{TestDaemon, ostler, wait_until};
 
@@ -86,10 +86,9 @@ impl Pair {
 }
 
 /// An empty level is what a home has about which nothing is said.
-fn set_allow(home: &TempHome, allow: &str) {
+pub(super) fn set_allow(home: &TempHome, allow: &str) {
     let line = if allow.is_empty() { String::new() } else { format!("allow = \"{allow}\"\n") };
-    let text = format!("[fleet]\nrenew = \"1s\"\nlook = \"1s\"\n{line}");
-    home.write(".config/ostler/config.toml", &text);
+    write_settings(home, "10s", &line);
 }
 
 fn order_in(home: &TempHome) -> Value {
@@ -325,6 +324,7 @@ fn row_69_one_member_that_fails_stops_nobody_else() {
     let pair = Pair::with("reap");
     pair.leave_something_to_collect();
     let third = pair.hub.join("third", "none");
+    write_settings(&third, "10s", "");
     let _daemon = start_member(&third);
     pair.hub.wait_for_state("third", "reachable");
     wait_for_link(&third);
@@ -371,8 +371,7 @@ fn an_agent_may_only_look_unless_somebody_says_more() {
     by_agent(&["adapters"]).exits(0);
     let refused = by_agent(&["gc", "--older-than", "0s", "--yes"]).exits(13);
     assert!(refused.stderr.contains("agents_may"), "{}", refused.stderr);
-    let text = "[fleet]\nrenew = \"1s\"\nagents_may = \"reap\"\n";
-    pair.laptop.write(".config/ostler/config.toml", text);
+    write_settings(&pair.laptop, "10s", "agents_may = \"reap\"\n");
     by_agent(&["gc", "--older-than", "0s", "--yes"]).exits(0);
 }
 
@@ -393,4 +392,100 @@ fn a_long_answer_comes_in_parts() {
     let afar = pair.order(&words).exits(0);
     assert_eq!(steady(afar.envelope()), steady(near.envelope()));
     fleet_run(&pair.server, &["destroy", "build"]).exits(0);
+}
+
+/// A shell on the server, and the words that have it print more than goes into one part of an answer.
+fn start_talker(pair: &Pair) -> [&'static str; 7] {
+    fleet_run(&pair.server, &["create", "--name", "build", "--", "sh"]).exits(0);
+    ["--json", "--host", "server", "run", "build", "seq 1 15000", "--capture"]
+}
+
+#[test]
+fn a_long_answer_of_an_order_that_was_carried_out_comes_whole() {
+    let pair = Pair::with("drive");
+    let words = start_talker(&pair);
+    let told = fleet_run(&pair.laptop, &words).exits(0);
+    assert!(told.stdout.len() > 48 << 10, "it is long: {}", told.stdout.len());
+    assert!(told.stdout.contains("15000") && told.envelope()["ok"] == true, "it is whole");
+    fleet_run(&pair.server, &["destroy", "build", "--force"]);
+}
+
+#[test]
+fn when_the_rest_of_an_answer_is_lost_it_is_said_that_it_may_have_been_done() {
+    let mut pair = Pair::with("drive");
+    let words = start_talker(&pair);
+    let pauses = Pauses::new();
+    pauses.arm("fleet.order.rest");
+    let mut command = with_engine(ostler(&pair.laptop));
+    pauses.apply(&mut command);
+    let child = command.args(words).stdout(Stdio::piped()).spawn().unwrap();
+    pauses.wait("fleet.order.rest");
+    cut_operator(&pair.hub);
+    pauses.release("fleet.order.rest");
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(14), "{}", String::from_utf8_lossy(&output.stdout));
+    let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(said["error"]["code"], "MAY_HAVE_APPLIED", "{said}");
+    // What became of it is known there.
+    let id = order_in(&pair.server)["id"].as_str().unwrap().to_owned();
+    pair.hub.run_engine();
+    let outcome = wait_until("the outcome", || {
+        let told = pair.order(&["--json", "outcome", &id]);
+        Some(told).filter(|told| told.code == 0).map(|told| told.result())
+    });
+    assert_eq!(outcome["state"], "applied", "{outcome}");
+    fleet_run(&pair.server, &["destroy", "build", "--force"]);
+}
+
+#[test]
+fn questions_about_orders_that_never_came_push_nothing_out_of_the_journal() {
+    let pair = Pair::with("reap");
+    pair.leave_something_to_collect();
+    fleet_run(&pair.laptop, &pair.collect()).exits(0);
+    let noted = order_in(&pair.server);
+    for number in 0..3 {
+        let told = pair.order(&["--json", "outcome", &format!("01KNEVER{number}")]).exits(0);
+        assert_eq!(told.result()["state"], "not-applied");
+    }
+    assert_eq!(order_in(&pair.server), noted, "nothing is written for a question");
+}
+
+#[test]
+fn what_is_allowed_is_looked_up_for_every_order() {
+    let pair = Pair::with("read");
+    let words = ["create", "--name", "build", "--", "cat"];
+    pair.order(&words).exits(13);
+    set_allow(&pair.server, "drive");
+    pair.order(&words).exits(0);
+    wait_until("a lease that says it", || {
+        pair.hub.member("server").filter(|one| one["allow"] == "drive")
+    });
+    set_allow(&pair.server, "read");
+    pair.order(&["type", "build", "x"]).exits(13);
+    fleet_run(&pair.server, &["destroy", "build"]).exits(0);
+}
+
+#[test]
+fn an_operator_list_counts_in_its_own_fleet_and_a_lost_note_permits_nothing() {
+    let mut pair = Pair::with("reap");
+    let seen = pair.server.join(".local/state/ostler/fleet/operators-seen.json");
+    // Another fleet went much further.
+    pair.daemon = None;
+    std::fs::write(&seen, "{\"UANOTHERFLEET\": 4000}").unwrap();
+    pair.start_server();
+    // The run before may answer still, and has nothing new to note.
+    let noted = wait_until("a note of both fleets", || {
+        pair.order(&["adapters"]).exits(0);
+        let noted: Value = serde_json::from_slice(&std::fs::read(&seen).unwrap()).unwrap();
+        Some(noted).filter(|noted| noted.as_object().unwrap().len() == 2)
+    });
+    assert_eq!(noted["UANOTHERFLEET"], 4000);
+    pair.daemon = None;
+    std::fs::write(&seen, "{").unwrap();
+    pair.start_daemon();
+    let refused = wait_until("an answer of the next run", || {
+        Some(pair.order(&["adapters"])).filter(|told| told.code == 13)
+    });
+    assert!(refused.stderr.contains("which operator list is the newest"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("operators-seen.json"), "{}", refused.stderr);
 }

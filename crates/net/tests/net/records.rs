@@ -65,6 +65,7 @@ impl Forge {
             lease_ms: 15_000,
             ostler: "0".to_owned(),
             rival: None,
+            pages: None,
         }
     }
 

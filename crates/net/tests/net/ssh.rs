@@ -13,7 +13,7 @@ use testkit::run::{Ran, ran};
 
 use super::fleet_kit::{
     TestHub, engine_directory, fleet_run, link_pid, signal_process, start_member, wait_for_link,
-    with_engine,
+    with_engine, write_settings,
 };
 use super::kit::{TestDaemon, free_port, ostler, ostler_program, wait_until};
 
@@ -140,14 +140,15 @@ struct TwoWays {
 
 impl TwoWays {
     fn new() -> Self {
+        Self::renewing("10s")
+    }
+
+    fn renewing(renew: &str) -> Self {
         let hub = TestHub::start(&["--plain"]);
         let (server, laptop) = (hub.join("server", "none"), hub.join("laptop", "reap"));
         let sshd = TestSshd::start(&server, None);
-        server.write(".config/ostler/config.toml", "[fleet]\nrenew = \"1s\"\nallow = \"reap\"\n");
-        laptop.write(
-            ".config/ostler/config.toml",
-            "[fleet]\nrenew = \"1s\"\n[fleet.ssh]\nserver = \"far\"\n",
-        );
+        write_settings(&server, renew, "allow = \"reap\"\n");
+        write_settings(&laptop, renew, "[fleet.ssh]\nserver = \"far\"\n");
         let pauses = Pauses::new();
         let mut command = with_engine(ostler(&server));
         pauses.apply(&mut command);
@@ -216,7 +217,7 @@ fn row_45_without_the_hub_reads_and_orders_go_by_ssh_and_say_so() {
 
 #[test]
 fn row_45_a_member_that_the_hub_does_not_reach_is_asked_by_ssh() {
-    let ways = TwoWays::new();
+    let ways = TwoWays::renewing("1s");
     let link = link_pid(&ways.daemon);
     signal_process(link, "-STOP");
     ways.hub.wait_for_state("server", "unreachable");

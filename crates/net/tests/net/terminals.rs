@@ -12,12 +12,14 @@ use net::fleet_files::{FleetDir, MemberFile, OPERATOR_LINK_SEED, OPERATOR_SEAL_S
 use net::nats::{HubConnection, HubLogin, connect_hub};
 use net::record::{MemberCertificate, read_certificate, read_chunk};
 use net::seal::{SEAL_BYTES, SealKind, seal_json};
+use net::terminal_stream::STREAM_LIFETIME;
 use nkeys::KeyPair;
 use serde_json::Value;
 use testkit::home::TempHome;
 
 use super::fleet_kit::{TestHub, fleet_run, signal_process, start_member, wait_for_link};
 use super::kit::{PATIENCE, TestDaemon, ostler, ostler_program, wait_until};
+use super::orders::set_allow;
 
 /// A server with a terminal, and a laptop that looks at it.
 struct Stage {
@@ -31,8 +33,7 @@ impl Stage {
     fn new(allow: &str, script: &str) -> Self {
         let hub = TestHub::start(&["--plain"]);
         let (server, laptop) = (hub.join("server", "none"), hub.join("laptop", "reap"));
-        let text = format!("[fleet]\nrenew = \"1s\"\nallow = \"{allow}\"\n");
-        server.write(".config/ostler/config.toml", text);
+        set_allow(&server, allow);
         let daemon = start_member(&server);
         hub.wait_for_state("server", "reachable");
         wait_for_link(&server);
@@ -121,7 +122,7 @@ fn row_76_what_is_typed_afar_is_typed_once_and_only_where_it_is_allowed() {
     let order = journal["orders"].as_array().unwrap().last().unwrap();
     assert_eq!((&order["command"], &order["operator"]), (&"attach".into(), &"laptop".into()));
     // From now on only looking is allowed.
-    stage.server.write(".config/ostler/config.toml", "[fleet]\nrenew = \"1s\"\nallow = \"read\"\n");
+    set_allow(&stage.server, "read");
     fleet_run(&stage.laptop, &["destroy", "view"]).exits(0);
     stage.look(&[]);
     stage.wait_for(&stage.laptop, "view", "lets operators do `read`");
@@ -289,6 +290,32 @@ fn row_76_a_repeated_number_is_acknowledged_and_not_typed() {
 }
 
 #[test]
+fn what_is_allowed_is_looked_up_for_whatever_is_typed() {
+    let stage = Stage::new("drive", "echo ready; exec cat");
+    run(async {
+        let mut typist = RawOperator::connect(&stage, "01KTYPIST", false).await;
+        let mut chunks = typist.chunks().await;
+        let OrderReply::Prepared { grant, .. } = typist.say(&[], None).await else {
+            panic!("no grant")
+        };
+        assert!(is_done(&typist.say(&[], Some(grant)).await));
+        let input = STANDARD.encode("before\n");
+        let typed = [("stream", ""), ("input", input.as_str()), ("number", "1")];
+        assert!(is_done(&typist.say(&typed, None).await));
+        typist.read_until(&mut chunks, &["before"]).await;
+        // It is still open, and from now on only looking is allowed.
+        set_allow(&stage.server, "read");
+        let input = STANDARD.encode("after\n");
+        let typed = [("stream", ""), ("input", input.as_str()), ("number", "2")];
+        let refused = typist.say(&typed, None).await;
+        assert!(matches!(refused, OrderReply::Refused { .. }), "{refused:?}");
+    });
+    fleet_run(&stage.server, &["type", "build", "the-end\n"]).exits(0);
+    stage.wait_for(&stage.server, "build", "the-end");
+    assert!(!screen_of(&stage.server, "build").contains("after"));
+}
+
+#[test]
 fn row_75_a_viewer_that_is_gone_is_not_served_for_longer_than_half_a_minute() {
     let stage = Stage::new("read", "echo ready; exec cat");
     stage.look(&["--read-only"]);
@@ -308,7 +335,7 @@ fn row_75_a_viewer_that_is_gone_is_not_served_for_longer_than_half_a_minute() {
     signal_process(helper.expect("a helper that views"), "-KILL");
     stage.wait_for(&stage.laptop, "view", "it may go on there");
     while stage.viewers() > 0 {
-        assert!(begun.elapsed() < Duration::from_secs(40), "it is still served");
+        assert!(begun.elapsed() < STREAM_LIFETIME + PATIENCE, "it is still served");
         std::thread::sleep(Duration::from_millis(200));
     }
     let _ = &stage.hub;
