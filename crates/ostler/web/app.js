@@ -20,10 +20,17 @@ export const live = {
   /** Keys of those that the filter fits, in their order. @type {string[] | null} */ fits: null,
   /** @type {Set<string>} */ changed: new Set(),
   /** @type {(filter: string) => void} */ setFilter: () => {},
+  /** How many rows the server is asked for. */ window: 200,
+  /** Asks for further rows. */ more: () => {},
+  /** What the server says of those that the filter fits. @type {any} */ aboutFits: null,
   /** @type {string} */ error: "",
   /** What `doctor` says of hooks and the daemon. */ hooks: "", daemon: "", hooksMissing: false,
 };
 
+/** More rows than these are for a filter. */
+export const MOST_ROWS = 2000;
+/** For so long no other tab tells the same. */
+const NOTIFIED_MS = 10_000;
 const PAGES = [["/", "Overview"], ["/search", "Search"], ["/usage", "Usage"], ["/disk", "Disk"], ["/clean", "Clean up"], ["/access", "Access"]];
 
 /** @type {Page | null} */
@@ -129,22 +136,30 @@ function takeFitting(frame) {
   else {
     for (const row of frame.put) live.rows.set(row.key, row);
     if (frame.order) live.fits = frame.order;
+    if (frame.about) live.aboutFits = frame.about;
   }
   page?.update?.();
 }
 
 /** A filter is a subscription of its own: who needs you is told whatever the filter says. */
-function makeFilter() {
+function subscribeToSessions() {
+  const ask = (/** @type {string} */ filter) => ({ what: "sessions", filter, window: live.window });
+  const all = subscribe(ask(""), takeSessions);
   /** @type {ReturnType<typeof subscribe> | null} */
   let channel = null;
-  return (/** @type {string} */ filter) => {
+  live.setFilter = (filter) => {
     live.filter = filter.trim();
     channel?.close();
     channel = null;
-    live.fits = null;
+    live.fits = live.aboutFits = null;
     live.error = "";
-    if (live.filter) channel = subscribe({ what: "sessions", filter: live.filter }, takeFitting);
+    if (live.filter) channel = subscribe(ask(live.filter), takeFitting);
     else page?.update?.();
+  };
+  live.more = () => {
+    live.window = Math.min(live.window + 200, MOST_ROWS);
+    all.change(ask(""));
+    channel?.change(ask(live.filter));
   };
 }
 
@@ -152,10 +167,35 @@ function makeFilter() {
 function announce(rows) {
   for (const row of rows) {
     say(`${nameOf(row)} needs you${row.waitingFor ? `: ${row.waitingFor}` : ""}`);
-    if (document.visibilityState !== "visible" && "Notification" in window && Notification.permission === "granted") {
-      new Notification(`${nameOf(row)} needs you`, { body: row.waitingFor ?? "", tag: row.key });
-    }
+    notify(row);
   }
+}
+
+/** While a tab is in sight it holds this lock, so that the others know. */
+const IN_SIGHT = "ostler.in-sight";
+let outOfSight = () => {};
+
+function noteSight() {
+  outOfSight();
+  if (document.visibilityState !== "visible") return;
+  const left = new AbortController();
+  outOfSight = () => left.abort();
+  navigator.locks?.request(IN_SIGHT, { mode: "shared", signal: left.signal }, () => new Promise((resolve) => { outOfSight = () => resolve(null); })).catch(() => {});
+}
+
+/** One notification by one of the tabs, if none of them is in sight. @param {Row} row */
+async function notify(row) {
+  if (document.visibilityState === "visible" || !("Notification" in window) || Notification.permission !== "granted") return;
+  const show = () => void new Notification(`${nameOf(row)} needs you`, { body: row.waitingFor ?? "", tag: row.key });
+  if (!navigator.locks) return show();
+  const { held } = await navigator.locks.query();
+  if (held?.some((lock) => lock.name === IN_SIGHT)) return;
+  // The other tabs hear of it within a moment.
+  await navigator.locks.request(`ostler.notify ${row.key}`, { ifAvailable: true }, async (lock) => {
+    if (!lock) return;
+    show();
+    await new Promise((resolve) => setTimeout(resolve, NOTIFIED_MS));
+  });
 }
 
 function drawBar() {
@@ -325,8 +365,9 @@ async function start() {
   link.listeners.add(drawFoot);
   drawBar();
   drawFoot();
-  subscribe({ what: "sessions", filter: "" }, takeSessions);
-  live.setFilter = makeFilter();
+  noteSight();
+  document.addEventListener("visibilitychange", noteSight);
+  subscribeToSessions();
   // Who needs you is asked for at once; what this tab may do comes beside it.
   startLink();
   lookAtTab().catch(() => {});

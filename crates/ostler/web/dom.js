@@ -93,10 +93,14 @@ export function dialog(title, ...body) {
   return box;
 }
 
-/** Says something politely to those who listen. @param {string} text */
+/** How long what was said can still be read aloud. */
+const SAID_MS = 15_000;
+
+/** Says something politely to those who listen. What was said just before is not taken back by it. @param {string} text */
 export function say(text) {
-  const said = document.getElementById("said");
-  if (said) said.textContent = text;
+  const line = h("p", {}, text);
+  document.getElementById("said")?.append(line);
+  setTimeout(() => line.remove(), SAID_MS);
 }
 
 /**

@@ -1,6 +1,6 @@
 // The overview: who needs you, in cards with live screens; everybody else in rows.
 import { call, get, may } from "./api.js";
-import { go, live, waiting } from "./app.js";
+import { MOST_ROWS, go, live, waiting } from "./app.js";
 import { failure, h, lockIcon, say } from "./dom.js";
 import { Thumbnail } from "./screen.js";
 import { GROUPS, STATES, age, costOf, count, doingOf, fullTime, groupOf, nameOf, oneLine, pathOf, plural, projectOf, terminalOf, tokenSum } from "./words.js";
@@ -11,6 +11,8 @@ import { GROUPS, STATES, age, costOf, count, doingOf, fullTime, groupOf, nameOf,
 const MOST_SCREENS = 6;
 /** How many rows of a list are in the page at once. */
 const WINDOW = 80;
+/** How many rows of a group are shown, and how many more when more are asked for. */
+const GROUP_ROWS = 120;
 /** Nothing moves within this time after a key or a click. */
 const HAND_MS = 400;
 const ANSWERS = ["1", "2", "3", "Enter", "Escape"];
@@ -32,9 +34,16 @@ export function sessionRow(row) {
     h("span", { class: "tokens num right muted" }, tokens ? count(tokens) : ""));
 }
 
-/** When each session was last looked at: the surface's own, so that a turn which ended since is *done*. */
+/** When each session was last looked at: the surface's own, so that a turn which ended since is *done*. One that was never
+ * looked at counts from when this browser first showed the page. */
 export const looked = {
   key: "ostler.looked",
+  begun: "",
+  /** Whether its turn ended since. @param {Row} row @param {Record<string, string>} all */
+  isDone(row, all) {
+    if (!this.begun) localStorage.setItem("ostler.begun", this.begun = localStorage.getItem("ostler.begun") ?? new Date().toISOString());
+    return row.group === "idle" && Date.parse(row.lastActivityAt ?? "") > Date.parse(all[row.key] ?? this.begun);
+  },
   all() { try { return JSON.parse(localStorage.getItem(this.key) ?? "{}"); } catch { return {}; } },
   /** @param {string} key */
   note(key) { const all = this.all(); delete all[key]; all[key] = new Date().toISOString(); localStorage.setItem(this.key, JSON.stringify(Object.fromEntries(Object.entries(all).slice(-500)))); },
@@ -50,6 +59,20 @@ function pressAnswer(terminal, key, fail) {
 export function answerKeys(terminal, name, fail) {
   return ANSWERS.map((key) => h("button", { type: "button", class: "key", "aria-label": `Press ${key} in ${name}`, onclick: () => pressAnswer(terminal, key, fail) },
     may("type") ? null : lockIcon(), key === "Escape" ? "Esc" : key));
+}
+
+/** A box whose text is typed into a terminal that asks. Enter is not: only a person who sees the text where it belongs presses it.
+ * @param {string} terminal @param {string} name @param {(error: any) => void} fail */
+function typeBox(terminal, name, fail) {
+  const box = h("input", { class: "grow", placeholder: "type an answer", "aria-label": `Type an answer into ${name}`, autocomplete: "off" });
+  const send = async () => {
+    const text = box.value;
+    if (!text) return;
+    if (!may("type")) return dispatchEvent(new CustomEvent("ostler-ask", { detail: "type" }));
+    box.value = "";
+    await call("POST", `/v1/terminals/${encodeURIComponent(terminal)}/type`, { text }).then(() => say("Typed. Enter sends it."), (error) => { box.value ||= text; fail(error); });
+  };
+  return h("form", { class: "line", onsubmit: (/** @type {Event} */ event) => { event.preventDefault(); send(); } }, box, h("button", {}, may("type") ? null : lockIcon(), "Type"));
 }
 
 /** Rows by key: those that did not change stay as they are, with focus and selection. */
@@ -160,7 +183,7 @@ class Overview {
     this.folded = new Set(["idle", "unknown"]);
     /** @type {Map<string, {element: HTMLElement, row: Row, screen?: Thumbnail, ask: HTMLElement, when: HTMLElement, keys: HTMLElement, right: string}>} */
     this.shown = new Map();
-    /** @type {Map<string, {section: HTMLElement, head: HTMLElement, list: RowList}>} */
+    /** @type {Map<string, {section: HTMLElement, head: HTMLElement, list: RowList, more: HTMLButtonElement, most: number}>} */
     this.sections = new Map();
     this.folds = h("div", { class: "folds" });
     /** @type {EndedList | null} */
@@ -225,7 +248,8 @@ class Overview {
     if (card.right === right) return;
     card.right = right;
     const terminal = card.screen && terminalOf(card.row);
-    card.keys.replaceChildren(...(terminal ? answerKeys(terminal, nameOf(card.row), (error) => card.ask.replaceChildren(failure(error))) : []),
+    const fail = (/** @type {any} */ error) => card.ask.replaceChildren(failure(error));
+    card.keys.replaceChildren(...(terminal ? [typeBox(terminal, nameOf(card.row), fail), ...answerKeys(terminal, nameOf(card.row), fail)] : []),
       h("span", { class: "links" }, h("a", { href: `${pathOf(card.row)}${terminal ? "#terminal" : ""}` }, "open"), h("a", { href: `${pathOf(card.row)}#facts` }, "why")));
   }
 
@@ -263,8 +287,7 @@ class Overview {
     for (const key of live.fits ?? live.order) {
       const row = live.rows.get(key);
       if (!row || row.group === "needsYou") continue;
-      const isDone = row.group === "idle" && seen[row.key] && (row.lastActivityAt ?? "") > seen[row.key];
-      (by[isDone ? "done" : row.group] ??= []).push(row);
+      (by[looked.isDone(row, seen) ? "done" : row.group] ??= []).push(row);
     }
     return by;
   }
@@ -277,16 +300,16 @@ class Overview {
 
   drawGroups() {
     const by = this.rowsByGroup();
-    const all = live.fits ? [] : live.about?.groups ?? [];
+    const all = (live.fits ? live.aboutFits : live.about)?.groups ?? [];
     const folds = [];
     for (const group of GROUPS) {
       if (group === "needsYou") continue;
       const rows = by[group] ?? [];
       const isEnded = group === "ended";
-      const isOpen = isEnded ? Boolean(this.ended) : !this.folded.has(group) && rows.length > 0;
       // Rows beyond those of the window are counted by the server.
       const told = all.find((/** @type {any} */ one) => one.group === group)?.count ?? 0;
       const number = isEnded ? (this.ended ? this.ended.total : this.endedCount) : group === "idle" ? Math.max(rows.length, told - (by.done?.length ?? 0)) : Math.max(rows.length, told);
+      const isOpen = isEnded ? Boolean(this.ended) : !this.folded.has(group) && number > 0;
       if (!isOpen) {
         this.sections.get(group)?.section.remove();
         if (number > 0 || (isEnded && number < 0)) folds.push(this.foldButton(group, number, group === "unknown" && rows[0] ? `: ${oneLine(rows[0].liveness.reason)}` : "", false));
@@ -308,7 +331,8 @@ class Overview {
     if (!one) {
       const head = h("h2", { class: "grouphead" });
       const list = new RowList();
-      one = { head, list, section: h("section", { class: "group", "aria-label": STATES[group][1] }, head, group === "ended" ? this.ended?.element : list.element) };
+      const more = h("button", { type: "button", class: "quiet", onclick: () => this.showMore(group) });
+      one = { head, list, more, most: GROUP_ROWS, section: h("section", { class: "group", "aria-label": STATES[group][1] }, head, group === "ended" ? this.ended?.element : [list.element, more]) };
       this.sections.set(group, one);
     }
     const text = `${number}`;
@@ -322,11 +346,26 @@ class Overview {
     if (group === "ended") {
       const ended = this.ended;
       if (ended && ended.element.parentElement !== one.section) one.section.append(ended.element);
-    } else one.list.show(rows.slice(0, 120));
+    } else {
+      one.list.show(rows.slice(0, one.most));
+      const left = number - Math.min(rows.length, one.most);
+      one.more.hidden = left <= 0;
+      one.more.disabled = rows.length <= one.most && live.window >= MOST_ROWS;
+      one.more.textContent = one.more.disabled ? `${left.toLocaleString("en")} more: the filter finds them` : `Show more: ${left.toLocaleString("en")} are left`;
+    }
     // Sections stand in the order of the groups.
     const before = GROUPS.slice(GROUPS.indexOf(group) + 1).map((other) => this.sections.get(other)?.section).find((other) => other?.isConnected);
     if (!one.section.isConnected) this.groups.insertBefore(one.section, before ?? (this.folds.isConnected ? this.folds : null));
     if (group === "ended") this.ended?.draw();
+  }
+
+  /** Further rows of a group: those that are here, then those that the server has. @param {string} group */
+  showMore(group) {
+    const one = this.sections.get(group);
+    if (!one) return;
+    one.most += GROUP_ROWS;
+    if ((this.rowsByGroup()[group]?.length ?? 0) < Math.min(one.most, Number(one.head.dataset.shown))) live.more();
+    this.drawGroups();
   }
 
   /** @param {string} group @param {number} number @param {string} more @param {boolean} isOpen */
@@ -413,8 +452,9 @@ class Overview {
     this.drawCards();
     this.drawGroups();
     const now = key ? this.element.querySelector(`[data-key="${CSS.escape(key)}"]`) : null;
-    const after = now?.matches(".card") ? now.querySelector(".top a") : now;
-    if (after && document.activeElement !== after && !after.contains(document.activeElement)) /** @type {HTMLElement} */ (after).focus({ preventScroll: true });
+    // What has the focus and is still there keeps it; else its row has.
+    const after = held && now?.contains(held) ? held : now?.matches(".card") ? now.querySelector(".top a") : now;
+    if (after && document.activeElement !== after) /** @type {HTMLElement} */ (after).focus({ preventScroll: true });
     if (after && held) scrollBy(0, after.getBoundingClientRect().top - before);
   }
 

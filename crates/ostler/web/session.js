@@ -3,6 +3,7 @@ import { call, get, getBlob, may, sessionPath } from "./api.js";
 import { live } from "./app.js";
 import { confirm, dialog, failure, h, loading, lockIcon } from "./dom.js";
 import { answerKeys, looked } from "./overview.js";
+import { replyBox } from "./reply.js";
 import { TalkView } from "./talk.js";
 import { TerminalPane } from "./terminal.js";
 import { facts, files, timeline, usage } from "./views.js";
@@ -26,11 +27,11 @@ export async function sessionPage(key) {
   let talk = null;
   /** @type {TerminalPane | null} */
   let pane = null;
-  const draft = makeReply();
+  const reply = replyBox(key, "the agent");
   const strip = h("p", { class: "strip num" });
   const tabs = h("div", { class: "tabs", role: "tablist", "aria-label": "Views of the session", onkeydown: tabKey }, TABS.map(([id, name], at) =>
     h("button", { type: "button", role: "tab", id: `tab-${id}`, "aria-controls": "panel", title: `key ${at + 1}`, onclick: () => choose(id) }, name)));
-  const element = h("div", {}, h("a", { class: "back", href: "/" }, "← overview"), head, banner, tabs, panel, strip, draft.element);
+  const element = h("div", {}, h("a", { class: "back", href: "/" }, "← overview"), head, banner, tabs, panel, strip, reply.element);
 
   /** @param {string} id */
   function choose(id) {
@@ -56,7 +57,7 @@ export async function sessionPage(key) {
     const text = JSON.stringify([now.group, nameOf(now), now.branch, now.model, age(now.lastActivityAt), now.tokens, now.costMicroUsd, now.owner, now.pinned, now.liveness, may("manage")]);
     drawBanner(now);
     drawStrip(now);
-    draft.update(now);
+    drawReply(now);
     if (head.dataset.shown === text) return;
     head.dataset.shown = text;
     const focused = head.contains(document.activeElement) ? document.activeElement?.textContent : null;
@@ -110,7 +111,7 @@ export async function sessionPage(key) {
   function showActions() {
     const close = () => box.close();
     const go = (/** @type {string} */ tab) => { close(); choose(tab); };
-    const box = dialog(nameOf(row()), h("div", { class: "menu" }, actions().map(([name, right, run]) => action(name, right, () => { close(); run(); })),
+    const box = dialog(nameOf(row()), h("div", { class: "menu" }, [...actions(), ...(row().kind === "hosted" ? [] : [/** @type {[string, string, () => void]} */ (["Finalize", "manage", finalize])])].map(([name, right, run]) => action(name, right, () => { close(); run(); })),
       TABS.map(([id, name]) => h("button", { type: "button", onclick: () => go(id) }, name)), terminal ? h("a", { href: `${pathOf(row())}/play`, onclick: close }, "Recording") : null));
   }
 
@@ -128,6 +129,25 @@ export async function sessionPage(key) {
     }
   }
 
+  /** Ends what is over: first what would be done, with the reason why a session stays. */
+  async function finalize() {
+    try {
+      const plan = await call("POST", sessionPath(key, "/finalize"), { dryRun: true }).catch((error) => {
+        if (error.status === 404) return null;
+        throw error;
+      });
+      const kept = plan?.kept.find((/** @type {any} */ one) => one.session === session.id);
+      if (!plan?.ended.length) return void dialog("Nothing to finalize", h("p", {}, kept ? `It is left alone: ${oneLine(kept.reason)}.` : plan ? "Its agent is not proven to be gone." : "No hook told of it, or it is finalized already."));
+      const lines = plan.ended.map((/** @type {any} */ one) => h("li", {}, `${oneLine(one.session)}: ${oneLine(one.reason)}`));
+      const isSure = await confirm(`Finalize ${nameOf(row())}?`, [h("p", {}, "It would be ended, with a summary and a copy of its conversation:"), h("ul", {}, lines), h("p", { class: "muted" }, "Nothing is deleted.")], "Finalize it");
+      if (!isSure) return;
+      await call("POST", sessionPath(key, "/finalize"), {});
+      await look();
+    } catch (error) {
+      banner.replaceChildren(failure(/** @type {any} */ (error)));
+    }
+  }
+
   async function pin() {
     try {
       await call(row().pinned ? "DELETE" : "PUT", sessionPath(key, "/pin"));
@@ -137,45 +157,12 @@ export async function sessionPage(key) {
     }
   }
 
-  /** The reply box: a draft belongs to the session that it was begun for. */
-  function makeReply() {
-    const kept = `ostler.draft.${key}`;
-    const box = h("textarea", { placeholder: "Reply", "aria-label": "Reply to the agent", rows: "1", value: sessionStorage.getItem(kept) ?? "",
-      oninput: () => { sessionStorage.setItem(kept, box.value); box.style.height = "auto"; box.style.height = `${Math.min(200, box.scrollHeight + 2)}px`; },
-      onkeydown: (/** @type {KeyboardEvent} */ event) => { if (event.key === "Enter" && !event.shiftKey && !event.altKey) { event.preventDefault(); send(); } } });
-    const button = h("button", { type: "button", class: "primary", onclick: send }, "Send");
-    const receipt = h("div", { class: "receipt", role: "status" });
-    const line = h("div", { class: "line" }, box, button);
-    const closed = h("p", { class: "muted", hidden: true });
-    async function send() {
-      if (!box.value.trim() || button.disabled) return;
-      if (!may("type")) return dispatchEvent(new CustomEvent("ostler-ask", { detail: "type" }));
-      button.disabled = true;
-      receipt.replaceChildren("sending …");
-      try {
-        const done = await call("POST", sessionPath(key, "/prompt"), { text: box.value });
-        box.value = "";
-        sessionStorage.removeItem(kept);
-        receipt.replaceChildren(h("span", { class: "doneState" }, `✓ ${done.state}`), done.acceptedMs ? ` after ${done.acceptedMs} ms` : "");
-      } catch (error) {
-        receipt.replaceChildren(failure(/** @type {any} */ (error)));
-      } finally {
-        button.disabled = false;
-      }
-    }
-    return {
-      element: h("div", { class: "reply" }, closed, line, receipt),
-      focus: () => box.focus(),
-      /** @param {any} now */
-      update(now) {
-        const asks = now.group === "needsYou" && now.status !== "failed";
-        const reason = now.kind === "hosted" ? null : !terminal ? "It runs in no terminal of ostler's: a reply cannot be typed." : asks ? "It asks a question: answer it in its terminal." : null;
-        line.hidden = Boolean(reason) || now.kind === "hosted";
-        closed.hidden = !reason || ["exited", "failed", "destroyed"].includes(now.status);
-        closed.textContent = reason ?? "";
-        button.replaceChildren(...(may("type") ? ["Send"] : [lockIcon(), "Send"]));
-      },
-    };
+  /** @param {any} now */
+  function drawReply(now) {
+    const asks = now.group === "needsYou" && now.status !== "failed";
+    const isOver = ["exited", "failed", "destroyed"].includes(now.status);
+    const reason = !terminal ? "It runs in no terminal of ostler's: a reply cannot be typed." : asks ? "It asks a question: answer it in its terminal." : null;
+    reply.update(reason, now.kind !== "hosted" && !(isOver && reason));
   }
 
   function draw() {
@@ -192,7 +179,7 @@ export async function sessionPage(key) {
     });
     pane?.close();
     pane = null;
-    draft.element.hidden = chosen !== "talk";
+    reply.element.hidden = chosen !== "talk";
     drawStrip(row());
     if (chosen === "talk") {
       talk ??= new TalkView(key, pathOf({ ...session, key }));
@@ -267,7 +254,7 @@ export async function sessionPage(key) {
       if (row().lastActivityAt !== active) {
         active = row().lastActivityAt;
         talk?.loadMore();
-        looked.note(key);
+        if (document.visibilityState === "visible") looked.note(key);
       }
     },
     keydown(event) {
@@ -275,7 +262,7 @@ export async function sessionPage(key) {
       if (at >= 0 && event.key) choose(TABS[at][0]);
       else if (event.key === "w") choose("facts");
       else if (event.key === ".") showActions();
-      else if (event.key === "r") { event.preventDefault(); choose("talk"); draft.focus(); }
+      else if (event.key === "r") { event.preventDefault(); choose("talk"); reply.focus(); }
       else if (event.key === "i" && pane) { event.preventDefault(); pane.begin(); }
     },
     close() {

@@ -2,8 +2,8 @@
 import { get, may } from "./api.js";
 import { h, lockIcon, say } from "./dom.js";
 import { ScreenView } from "./screen.js";
-import { subscribe } from "./socket.js";
-import { plain } from "./words.js";
+import { link, subscribe } from "./socket.js";
+import { plain, plural } from "./words.js";
 
 /** Names of keys as `ostler send-keys` has them. @type {Record<string, string>} */
 const KEYS = {
@@ -16,6 +16,8 @@ const LINES_A_SECOND = 5;
 const MOST_READ_LINES = 200;
 /** What a message of the socket has room for. */
 const MOST_PASTED = 1_040_000;
+/** An input that is not acknowledged within this time is told of. */
+const LATE_MS = 2000;
 
 /** The name of a key that is not text. @param {KeyboardEvent} event @returns {string | null} */
 export function keyName(event) {
@@ -77,6 +79,10 @@ export class TerminalPane {
     this.name = name;
     this.view = new ScreenView(name);
     this.sent = Date.now() * 1000;
+    /** Inputs of which the server has not said yet that they were typed. @type {Set<number>} */
+    this.pending = new Set();
+    this.lost = 0;
+    this.late = 0;
     this.isTyping = false;
     this.zoom = "fit";
     this.mouse = "off";
@@ -112,6 +118,8 @@ export class TerminalPane {
     // The keyboard of a phone takes half of the window when it comes.
     addEventListener("resize", this.follow);
     this.channel = subscribe({ what: "terminal", id }, (frame) => this.receive(frame));
+    this.linkChanged = () => { if (!link.isUp) this.loseInput(); };
+    link.listeners.add(this.linkChanged);
   }
 
   makeInput() {
@@ -158,6 +166,7 @@ export class TerminalPane {
 
   /** @param {any} frame */
   receive(frame) {
+    if (frame.n || frame.typed) this.acknowledge(frame.n ?? frame.typed);
     if (frame.error) return this.refuse(frame.error);
     if (frame.gen === undefined) return;
     this.view.apply(frame);
@@ -177,7 +186,10 @@ export class TerminalPane {
       if (this.isFollowing) this.followCursor();
       this.isFollowing = false;
     }
-    if (frame.writer) this.setWriter(frame.writer);
+    if (frame.writer) {
+      this.writerName = plain(frame.writerName ?? "");
+      this.setWriter(frame.writer);
+    }
     if (frame.over) {
       this.over = frame.over;
       this.isTyping = false;
@@ -196,7 +208,7 @@ export class TerminalPane {
   }
 
   show() {
-    const words = this.over ? `over: ${this.over}` : this.isTyping ? "typing" : this.writer === "other" ? "watching · somebody else types" : "watching";
+    const words = this.over ? `over: ${this.over}` : this.isTyping ? "typing" : this.writer === "other" ? `watching · ${this.writerName || "somebody else"} types` : "watching";
     this.who.textContent = words;
     this.who.classList.toggle("on", this.isTyping);
     this.take.replaceChildren(...(this.isTyping ? ["Leave (Ctrl+])"] : may("type") ? ["Take the keyboard"] : [lockIcon(), "Take the keyboard"]));
@@ -390,11 +402,45 @@ export class TerminalPane {
   /** @param {any} message */
   send(message) {
     this.isFollowing = true;
-    const isSent = this.channel.send({ ...message, n: ++this.sent });
-    this.said.textContent = isSent ? "" : "Not connected: nothing was typed.";
+    if (!this.channel.send({ ...message, n: ++this.sent })) return this.sayLost("Not connected: nothing was typed.");
+    this.pending.add(this.sent);
+    this.lost = 0;
+    this.said.textContent = "";
+    if (!this.late) this.late = setTimeout(() => this.tellLate(), LATE_MS);
+  }
+
+  /** The server has typed it, or said why not. @param {number} n */
+  acknowledge(n) {
+    const wasLate = !this.late && this.pending.size > 0;
+    for (const one of this.pending) if (one <= n) this.pending.delete(one);
+    if (this.pending.size) return wasLate ? this.tellLate() : undefined;
+    clearTimeout(this.late);
+    this.late = 0;
+    if (wasLate) this.said.textContent = "";
+  }
+
+  tellLate() {
+    this.late = 0;
+    if (this.pending.size) this.said.textContent = `${plural(this.pending.size, "input")} not confirmed yet.`;
+  }
+
+  /** What was under way when the connection was lost may have been typed or not, and is not typed again. */
+  loseInput() {
+    clearTimeout(this.late);
+    this.late = 0;
+    this.lost += this.pending.size;
+    this.pending.clear();
+    if (this.lost) this.sayLost("The connection was lost.");
+  }
+
+  /** @param {string} text */
+  sayLost(text) {
+    this.said.textContent = this.lost ? `${text} ${plural(this.lost, "input")} before that may not have arrived: look at the screen.` : text;
   }
 
   close() {
+    clearTimeout(this.late);
+    link.listeners.delete(this.linkChanged);
     this.channel.close();
     this.observer.disconnect();
     removeEventListener("resize", this.follow);

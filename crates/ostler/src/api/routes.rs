@@ -146,7 +146,16 @@ pub(crate) const ROUTES: &[ApiRoute] = &[
         Type,
         "Prompts the agent, and proves that the prompt arrived.",
         Command(&["prompt", "--timeout=5s"]),
-        &[SESSION, need("text", Body, Word, "The prompt.")],
+        &[
+            SESSION,
+            need("text", Body, Word, "The prompt."),
+            field(
+                "requestId",
+                Body,
+                Opt("--key"),
+                "A name for this prompt: under the same name the same text is sent once.",
+            ),
+        ],
     ),
     route(
         "POST",

@@ -4,20 +4,25 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use hyper::StatusCode;
 use hyper::body::Bytes;
 use schemars::Schema;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::time::timeout;
 
 use super::arguments::build_arguments;
 use super::reply::{ApiFailure, ApiReply, ReplyBody, reply_failure, typed_reply};
-use super::route::RouteWork;
+use super::route::{ApiRight, RouteWork};
 use super::routes::RouteMatch;
 use super::status::status_of_code;
+use crate::timeouts::{API_PLACE_TIMEOUT, WAIT_TURN};
 
-/// How many commands run at once; further requests wait.
+/// How many commands of one kind run at once; further requests wait for a while.
 const MOST_COMMANDS: usize = 8;
+/// How many requests of one kind may take as long as they like: nobody waits behind them.
+const MOST_LASTING: usize = 32;
 
 /// What may wait of a stream for a client that reads slowly.
 const MOST_PARTS: usize = 16;
@@ -57,12 +62,70 @@ pub(crate) struct CommandRunner {
 #[derive(Clone, Debug)]
 pub(crate) struct ApiService {
     pub(crate) runner: CommandRunner,
-    places: Arc<Semaphore>,
+    places: Arc<ApiPlaces>,
+}
+
+/// Places of commands, by what they do: who only looks can keep nobody from stopping or prompting an agent, and who
+/// waits keeps nobody from anything.
+#[derive(Debug)]
+struct ApiPlaces {
+    looking: Arc<Semaphore>,
+    acting: Arc<Semaphore>,
+    /// `wait`, and events that are followed.
+    waiting: Arc<Semaphore>,
+    /// What types, and then waits for what comes of it.
+    driving: Arc<Semaphore>,
+}
+
+impl ApiPlaces {
+    /// A place for a request; a failure when there is none.
+    async fn take(
+        &self,
+        words: &[&str],
+        right: ApiRight,
+        arguments: &[OsString],
+    ) -> Result<OwnedSemaphorePermit, ApiFailure> {
+        let options = arguments.iter().take_while(|word| *word != "--");
+        let follows = options.into_iter().any(|word| word == "--follow");
+        let lasting = match words.first() {
+            Some(&("run" | "prompt" | "batch")) => Some(&self.driving),
+            Some(&"wait") => Some(&self.waiting),
+            _ if follows => Some(&self.waiting),
+            _ => None,
+        };
+        if let Some(places) = lasting {
+            return Arc::clone(places).try_acquire_owned().map_err(|_| {
+                let hint = "end one of them, or ask again in a moment";
+                ApiFailure::new("BUSY", "too many requests wait already; nothing was done", hint)
+            });
+        }
+        let places = if right > ApiRight::Watch { &self.acting } else { &self.looking };
+        take_soon(places).await
+    }
+}
+
+/// A place as soon as there is one.
+async fn take_soon(places: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, ApiFailure> {
+    match timeout(API_PLACE_TIMEOUT, Arc::clone(places).acquire_owned()).await {
+        Ok(Ok(place)) => Ok(place),
+        Ok(Err(_)) => Err(stopping()),
+        Err(_) => {
+            let message = "too many commands run; nothing was done";
+            Err(ApiFailure::new("BUSY", message, "ask again in a moment"))
+        }
+    }
 }
 
 impl ApiService {
     pub(crate) fn new(runner: CommandRunner) -> Self {
-        Self { runner, places: Arc::new(Semaphore::new(MOST_COMMANDS)) }
+        let places = |count| Arc::new(Semaphore::new(count));
+        let places = ApiPlaces {
+            looking: places(MOST_COMMANDS),
+            acting: places(MOST_COMMANDS),
+            waiting: places(MOST_LASTING),
+            driving: places(MOST_LASTING),
+        };
+        Self { runner, places: Arc::new(places) }
     }
 
     /// Answers a route of a command; the server's own are not handled here.
@@ -83,23 +146,76 @@ impl ApiService {
             Ok(arguments) => arguments,
             Err(failure) => return reply_failure(&failure),
         };
+        let place = match self.places.take(words, found.route.right, &arguments).await {
+            Ok(place) => place,
+            Err(failure) => return reply_failure(&failure),
+        };
         match found.route.work {
             RouteWork::Lines(..) => {
-                self.answer_by_parts(ServedRequest { arguments, caller }, kind).await
+                self.answer_by_parts(ServedRequest { arguments, caller }, kind, place).await
             }
+            RouteWork::Command(["wait", ..]) => self.answer_wait(arguments, caller, place).await,
             work => {
                 if matches!(work, RouteWork::File(..)) {
                     arguments.retain(|word| word != "--json");
                 }
-                self.answer_whole(ServedRequest { arguments, caller }, kind).await
+                self.answer_whole(ServedRequest { arguments, caller }, kind, place).await
             }
         }
     }
 
-    async fn answer_whole(&self, request: ServedRequest, kind: &'static str) -> ApiReply {
-        let Ok(place) = Arc::clone(&self.places).acquire_owned().await else {
-            return reply_failure(&stopping());
-        };
+    async fn answer_whole(
+        &self,
+        request: ServedRequest,
+        kind: &'static str,
+        place: OwnedSemaphorePermit,
+    ) -> ApiReply {
+        match self.run_whole(request, Arc::new(place)).await {
+            Some((Ok(_), printed)) => typed_reply(StatusCode::OK, kind, printed.into()),
+            Some((Err(error), _)) => error_reply(error),
+            None => reply_failure(&broken()),
+        }
+    }
+
+    /// Waits in short turns, so that a client that leaves is not waited for: what is waited for here is true or not, whenever
+    /// it is asked.
+    async fn answer_wait(
+        &self,
+        arguments: Vec<OsString>,
+        caller: Option<String>,
+        place: OwnedSemaphorePermit,
+    ) -> ApiReply {
+        let place = Arc::new(place);
+        let wait = WaitTurns::of_arguments(&arguments);
+        loop {
+            let arguments = wait.next_turn(&arguments);
+            let request = ServedRequest { arguments, caller: caller.clone() };
+            match self.run_whole(request, Arc::clone(&place)).await {
+                Some((Ok(code), _)) if code == WAIT_TIMEOUT_EXIT && !wait.is_over() => {}
+                Some((Ok(_), printed)) => {
+                    return typed_reply(StatusCode::OK, "application/json", printed.into());
+                }
+                Some((Err(error), _)) => return error_reply(error),
+                None => return reply_failure(&broken()),
+            }
+        }
+    }
+
+    /// Runs a command line; how it ended, and what it printed.
+    pub(crate) async fn run_line(
+        &self,
+        arguments: Vec<OsString>,
+    ) -> Option<(ServedOutcome, Vec<u8>)> {
+        let place = Arc::clone(&self.places.acting).acquire_owned().await.ok()?;
+        self.run_whole(ServedRequest { arguments, caller: None }, Arc::new(place)).await
+    }
+
+    /// The place is given back when the command is over, also when its client has left before.
+    async fn run_whole(
+        &self,
+        request: ServedRequest,
+        place: Arc<OwnedSemaphorePermit>,
+    ) -> Option<(ServedOutcome, Vec<u8>)> {
         let run = self.runner.run;
         let client = ClientPresence::default();
         let (answer, cancelled) = (SharedAnswer::default(), client.watch());
@@ -109,39 +225,16 @@ impl ApiService {
             drop(place);
             outcome
         });
-        let outcome = match done.await {
-            Ok(outcome) => outcome,
-            Err(_) => return reply_failure(&broken()),
-        };
-        match outcome {
-            Ok(_) => typed_reply(StatusCode::OK, kind, answer.take().into()),
-            Err(error) => error_reply(error),
-        }
-    }
-
-    /// Runs a command line; how it ended, and what it printed.
-    pub(crate) async fn run_line(
-        &self,
-        arguments: Vec<OsString>,
-    ) -> Option<(ServedOutcome, Vec<u8>)> {
-        let place = Arc::clone(&self.places).acquire_owned().await.ok()?;
-        let run = self.runner.run;
-        let client = ClientPresence::default();
-        let (answer, cancelled) = (SharedAnswer::default(), client.watch());
-        let sink = WholeSink { answer: answer.clone(), cancelled };
-        let done = tokio::task::spawn_blocking(move || {
-            let outcome = run(ServedRequest { arguments, caller: None }, Box::new(sink));
-            drop(place);
-            outcome
-        });
         Some((done.await.ok()?, answer.take()))
     }
 
     /// Lines are sent as they are printed. What fails before the first of them has its status.
-    async fn answer_by_parts(&self, request: ServedRequest, kind: &'static str) -> ApiReply {
-        let Ok(place) = Arc::clone(&self.places).acquire_owned().await else {
-            return reply_failure(&stopping());
-        };
+    async fn answer_by_parts(
+        &self,
+        request: ServedRequest,
+        kind: &'static str,
+        place: OwnedSemaphorePermit,
+    ) -> ApiReply {
         let run = self.runner.run;
         let (parts, mut receiver) = mpsc::channel::<Bytes>(MOST_PARTS);
         let done = tokio::task::spawn_blocking(move || {
@@ -163,7 +256,11 @@ impl ApiService {
                 if forward.send(part).await.is_err() {
                     return;
                 }
-                next = receiver.recv().await;
+                // A client may leave while there is nothing to send: the command sees that nobody reads.
+                next = tokio::select! {
+                    part = receiver.recv() => part,
+                    () = forward.closed() => return,
+                };
             }
             if let Ok(Err(error)) = done.await {
                 // The last line says why the stream ends; a client that left does not need it.
@@ -171,6 +268,55 @@ impl ApiService {
             }
         });
         typed_reply(StatusCode::OK, kind, ReplyBody::Parts(body))
+    }
+}
+
+/// The exit code of a wait whose time was up.
+const WAIT_TIMEOUT_EXIT: u8 = 11;
+/// How long a wait lasts that says nothing of it, in milliseconds.
+const USUAL_WAIT_MS: u64 = 600_000;
+
+/// A wait, turn by turn.
+struct WaitTurns {
+    /// Until when; none for ever.
+    until: Option<Instant>,
+    /// Whether a time was given that is none: the command says so.
+    is_wrong: bool,
+}
+
+impl WaitTurns {
+    const OPTION: &str = "--timeout=";
+
+    fn of_arguments(arguments: &[OsString]) -> Self {
+        let options = arguments.iter().take_while(|word| *word != "--");
+        let given = options.filter_map(|word| word.to_str()?.strip_prefix(Self::OPTION)).last();
+        let millis = given.map_or(Ok(USUAL_WAIT_MS), str::parse);
+        let until = match millis {
+            Ok(0) | Err(_) => None,
+            Ok(millis) => Instant::now().checked_add(Duration::from_millis(millis)),
+        };
+        Self { until, is_wrong: millis.is_err() }
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_wrong || self.until.is_some_and(|until| until <= Instant::now())
+    }
+
+    /// The command line of the next turn.
+    fn next_turn(&self, arguments: &[OsString]) -> Vec<OsString> {
+        if self.is_wrong {
+            return arguments.to_vec();
+        }
+        let left = self.until.map(|until| until.saturating_duration_since(Instant::now()));
+        let turn = left.map_or(WAIT_TURN, |left| left.min(WAIT_TURN)).as_millis().max(1);
+        let mut is_option = true;
+        let kept = arguments.iter().filter(|word| {
+            is_option &= *word != "--";
+            !(is_option && word.to_str().is_some_and(|word| word.starts_with(Self::OPTION)))
+        });
+        let mut line: Vec<OsString> = kept.cloned().collect();
+        line.insert(1, format!("{}{turn}", Self::OPTION).into());
+        line
     }
 }
 

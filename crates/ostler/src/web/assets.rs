@@ -44,6 +44,7 @@ fn list_assets() -> Vec<(&'static str, &'static str, &'static [u8])> {
         "dom.js",
         "overview.js",
         "play.js",
+        "reply.js",
         "screen.js",
         "search.js",
         "session.js",

@@ -3,7 +3,7 @@
 //! The watch (`flows::live`) begins with the first page that asks, and then sleeps until the kernel tells
 //! that something may have changed.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use flows::live::{LiveSessions, LiveSource, LiveUpdate};
@@ -16,8 +16,10 @@ use tokio::sync::watch;
 
 use crate::api::ApiFailure;
 
-/// The most rows that a page is given; further ones are counted.
-const MOST_ROWS: usize = 200;
+/// How many rows a page is given that names no number; further ones are counted.
+const USUAL_ROWS: usize = 200;
+/// The most rows that a page is given.
+const MOST_ROWS: usize = 2000;
 
 /// Sessions as they are now, for all tabs.
 #[derive(Debug)]
@@ -67,6 +69,8 @@ impl SessionHub {
 pub(super) struct SessionsChannel {
     ch: u32,
     filter: FilterWords,
+    /// How many rows.
+    window: usize,
     revision: u64,
     /// Rows by key, as the page has them.
     told: HashMap<String, Value>,
@@ -75,7 +79,7 @@ pub(super) struct SessionsChannel {
 }
 
 impl SessionsChannel {
-    pub(super) fn open(ch: u32, filter: &str) -> Result<Self, ApiFailure> {
+    pub(super) fn open(ch: u32, filter: &str, window: Option<usize>) -> Result<Self, ApiFailure> {
         let filter = FilterWords::parse(filter, sys::clock::now()).map_err(|error| {
             let hint = "words, is:waiting, agent:, project:, branch:, model:, since:2d, -word";
             ApiFailure::new(
@@ -87,6 +91,7 @@ impl SessionsChannel {
         Ok(Self {
             ch,
             filter,
+            window: window.unwrap_or(USUAL_ROWS).min(MOST_ROWS),
             revision: 0,
             told: HashMap::new(),
             told_order: Vec::new(),
@@ -114,7 +119,7 @@ impl SessionsChannel {
         });
         let rows: Vec<(String, Value)> = placed
             .iter()
-            .take(MOST_ROWS)
+            .take(self.window)
             .filter_map(|(place, one)| {
                 Some((row_key(one), row_value(one, place.group, &update.observation.sessions)?))
             })
@@ -125,7 +130,8 @@ impl SessionsChannel {
             .filter(|(key, row)| self.told.get(key) != Some(row))
             .map(|(_, row)| row)
             .collect();
-        let gone: Vec<&String> = self.told.keys().filter(|key| !order.contains(key)).collect();
+        let listed: HashSet<&String> = order.iter().collect();
+        let gone: Vec<&String> = self.told.keys().filter(|key| !listed.contains(key)).collect();
         let nothing = put.is_empty()
             && gone.is_empty()
             && order == self.told_order

@@ -106,6 +106,9 @@ pub(super) enum Subscription {
     Sessions {
         #[serde(default)]
         filter: String,
+        /// How many rows.
+        #[serde(default)]
+        window: Option<usize>,
     },
 }
 
@@ -303,10 +306,14 @@ impl TabSocket {
                 }
                 return self.send_changes(ch).await;
             }
-            PageRequest::Keys { ch, n, keys } => (ch, self.type_in(ch, n, Typed::Keys(keys)).await),
-            PageRequest::Text { ch, n, text } => (ch, self.type_in(ch, n, Typed::Text(text)).await),
+            PageRequest::Keys { ch, n, keys } => {
+                return self.answer_input(ch, n, Typed::Keys(keys)).await;
+            }
+            PageRequest::Text { ch, n, text } => {
+                return self.answer_input(ch, n, Typed::Text(text)).await;
+            }
             PageRequest::Paste { ch, n, text } => {
-                (ch, self.type_in(ch, n, Typed::Paste(text)).await)
+                return self.answer_input(ch, n, Typed::Paste(text)).await;
             }
             PageRequest::Take { ch } => (ch, self.take_keyboard(ch).await),
             PageRequest::Release { ch } => {
@@ -320,11 +327,19 @@ impl TabSocket {
         match done {
             Ok(Some(answer)) => self.send(&answer).await,
             Ok(None) => self.send_changes(channel).await,
-            Err(ApiFailure { code, message, hint }) => {
-                let error = json!({ "code": code, "message": message, "hint": hint });
-                self.send(&json!({ "ch": channel, "error": error })).await
+            Err(failure) => {
+                self.send(&json!({ "ch": channel, "error": describe_failure(&failure) })).await
             }
         }
+    }
+
+    /// Every input is answered by its number: the page knows which may have been lost.
+    async fn answer_input(&mut self, ch: u32, n: u64, typed: Typed) -> Result<(), SocketEnd> {
+        let answer = match self.type_in(ch, n, typed).await {
+            Ok(()) => json!({ "ch": ch, "typed": n }),
+            Err(failure) => json!({ "ch": ch, "n": n, "error": describe_failure(&failure) }),
+        };
+        self.send(&answer).await
     }
 
     async fn subscribe(&mut self, ch: u32, what: Subscription) -> ChannelResult {
@@ -341,14 +356,19 @@ impl TabSocket {
                 self.state.notes.note_watched(&self.audit_name(), channel.terminal_id());
                 SocketChannel::Terminal(Box::new(channel))
             }
-            Subscription::Sessions { filter } => self.watch_sessions(ch, &filter)?,
+            Subscription::Sessions { filter, window } => {
+                self.watch_sessions(ch, SessionsChannel::open(ch, &filter, window)?)?
+            }
         };
         self.channels.insert(ch, channel);
         Ok(None)
     }
 
-    fn watch_sessions(&self, ch: u32, filter: &str) -> Result<SocketChannel, ApiFailure> {
-        let channel = SessionsChannel::open(ch, filter)?;
+    fn watch_sessions(
+        &self,
+        ch: u32,
+        channel: SessionsChannel,
+    ) -> Result<SocketChannel, ApiFailure> {
         let mut updates =
             self.state.sessions.subscribe().map_err(|error| {
                 ApiFailure::new("INTERNAL_ERROR", error.to_string(), "try again")
@@ -380,21 +400,20 @@ impl TabSocket {
         }
     }
 
-    async fn type_in(&mut self, ch: u32, n: u64, typed: Typed) -> ChannelResult {
+    async fn type_in(&mut self, ch: u32, n: u64, typed: Typed) -> Result<(), ApiFailure> {
         let channel = self.typing_channel(ch)?;
         if channel.type_in(n, typed).await? {
             let terminal = channel.terminal_id().to_owned();
             self.state.notes.note_terminal(&self.audit_name(), PageAct::Typed, &terminal);
         }
-        Ok(Some(json!({ "ch": ch, "typed": n })))
+        Ok(())
     }
 
     async fn take_keyboard(&mut self, ch: u32) -> ChannelResult {
         let hub = Arc::clone(&self.state.terminals);
-        let wake = self.wake.clone();
-        let by = self.audit_name();
+        let (tab, by) = (self.tab.clone(), self.audit_name());
         let channel = self.typing_channel(ch)?;
-        channel.take_keyboard(hub, by.clone(), wake).await?;
+        channel.take_keyboard(hub, tab, by.clone()).await?;
         let terminal = channel.terminal_id().to_owned();
         self.state.notes.note_terminal(&by, PageAct::TookKeyboard, &terminal);
         Ok(None)
@@ -423,6 +442,10 @@ impl TabSocket {
             _ => Err(SocketEnd::Gone),
         }
     }
+}
+
+fn describe_failure(failure: &ApiFailure) -> Value {
+    json!({ "code": failure.code, "message": failure.message, "hint": failure.hint })
 }
 
 /// Something that a tab is subscribed to.

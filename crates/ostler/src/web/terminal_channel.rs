@@ -55,6 +55,9 @@ struct ScreenFrame<'a> {
     title: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     writer: Option<WriterWord>,
+    /// Its name, with each word about it: only tabs of this server have one.
+    #[serde(rename = "writerName", skip_serializing_if = "Option::is_none")]
+    writer_name: Option<&'a str>,
     /// Which mouse events the program asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     mouse: Option<&'static str>,
@@ -69,7 +72,7 @@ struct ToldScreen {
     rows: Vec<Vec<TextRun>>,
     cursor: Option<Vec<u16>>,
     title: Option<String>,
-    writer: Option<WriterWord>,
+    writer: Option<(WriterWord, Option<String>)>,
     mouse: Option<&'static str>,
     over: bool,
 }
@@ -176,6 +179,9 @@ impl TerminalChannel {
             _ if shown.keyboard == Keyboard::Free => WriterWord::None,
             _ => WriterWord::Other,
         };
+        let name = self.feed.page_writer().filter(|_| writer == WriterWord::Other);
+        let writer = (writer, name);
+        let is_new_writer = self.told.writer.as_ref() != Some(&writer);
         let title = screen.title();
         let mouse = mouse_word(screen.modes().mouse);
         let over = shown.over.as_deref().filter(|_| !self.told.over);
@@ -188,7 +194,8 @@ impl TerminalChannel {
             rows: changed,
             cursor: Some(cursor.clone()).filter(|cursor| self.told.cursor.as_ref() != Some(cursor)),
             title: Some(title).filter(|title| self.told.title.as_deref() != Some(title)),
-            writer: Some(writer).filter(|writer| self.told.writer != Some(*writer)),
+            writer: is_new_writer.then_some(writer.0),
+            writer_name: writer.1.as_deref().filter(|_| is_new_writer),
             mouse: Some(mouse).filter(|mouse| self.told.mouse != Some(*mouse)),
             over,
         };
@@ -274,15 +281,15 @@ impl TerminalChannel {
     pub(super) async fn take_keyboard(
         &mut self,
         hub: Arc<TerminalHub>,
+        tab: String,
         by: String,
-        wake: mpsc::Sender<u32>,
     ) -> Result<(), ApiFailure> {
         self.release_keyboard().await;
         let id = self.id.clone();
         let taken = tokio::task::spawn_blocking(move || hub.take_keyboard(&id, by)).await;
         let (stream, early) =
             taken.map_err(|_| no_host())?.map_err(|fault| host_failure(&fault))?;
-        let writer = TerminalWriter::join(stream, early, wake, self.ch);
+        let writer = TerminalWriter::join(stream, early, tab, &self.feed);
         self.writer = Some(writer.map_err(|_| no_host())?);
         self.has_typed = false;
         Ok(())

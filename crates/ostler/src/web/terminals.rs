@@ -18,7 +18,7 @@ use model::hosted::wire::{AttachParams, Dimensions};
 use sys::dropped::NoteDropped;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::timeouts::{FIRST_SCREEN_TIMEOUT, HOST_TYPE_TIMEOUT};
@@ -68,6 +68,8 @@ impl TerminalHub {
 #[derive(Debug)]
 pub(super) struct TerminalFeed {
     shown: Mutex<ShownTerminal>,
+    /// The page that took the keyboard last: its tab's name, and whether it still has it.
+    page_writer: Mutex<Option<(String, Weak<AtomicBool>)>>,
     changed: watch::Sender<u64>,
     stream: UnixStream,
 }
@@ -99,7 +101,8 @@ impl TerminalFeed {
             has_come: false,
         };
         let (shown, changed) = (Mutex::new(shown), watch::Sender::new(0));
-        let feed = Arc::new(Self { shown, changed, stream });
+        let page_writer = Mutex::default();
+        let feed = Arc::new(Self { shown, page_writer, changed, stream });
         let early = feed.await_screen(&reader, early).map_err(broken)?;
         let weak = Arc::downgrade(&feed);
         std::thread::Builder::new()
@@ -141,11 +144,25 @@ impl TerminalFeed {
             has_come: true,
         };
         let (shown, changed) = (Mutex::new(shown), watch::Sender::new(0));
-        Ok(Arc::new(Self { shown, changed, stream }))
+        Ok(Arc::new(Self { shown, page_writer: Mutex::default(), changed, stream }))
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, ShownTerminal> {
         self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The name of the tab that types, if it is one of this server's.
+    pub(super) fn page_writer(&self) -> Option<String> {
+        let writer = self.page_writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let (name, has_keyboard) = writer.as_ref()?;
+        has_keyboard.upgrade()?.load(Ordering::Relaxed).then(|| name.clone())
+    }
+
+    /// A tab of that name types from now on.
+    fn note_page_writer(&self, name: String, has_keyboard: &Arc<AtomicBool>) {
+        let writer = (name, Arc::downgrade(has_keyboard));
+        *self.page_writer.lock().unwrap_or_else(PoisonError::into_inner) = Some(writer);
+        self.note_change();
     }
 
     fn is_over(&self) -> bool {
@@ -242,17 +259,20 @@ pub(super) struct TerminalWriter {
 }
 
 impl TerminalWriter {
-    /// Joins with a connection that has the keyboard. `wake` is told when the keyboard is lost.
+    /// Joins with a connection that has the keyboard, for the tab of that name. Whoever watches the feed is told,
+    /// also when the keyboard is lost.
     pub(super) fn join(
         stream: UnixStream,
         early: Vec<u8>,
-        wake: mpsc::Sender<u32>,
-        channel: u32,
+        tab: String,
+        feed: &Arc<TerminalFeed>,
     ) -> std::io::Result<Self> {
         stream.set_nonblocking(true)?;
         let (read, write) = tokio::net::UnixStream::from_std(stream)?.into_split();
         let has_keyboard = Arc::new(AtomicBool::new(true));
-        tokio::spawn(drain_writer(read, early, Arc::clone(&has_keyboard), wake, channel));
+        feed.note_page_writer(tab, &has_keyboard);
+        let (told, weak) = (Arc::clone(&has_keyboard), Arc::downgrade(feed));
+        tokio::spawn(drain_writer(read, early, told, weak));
         Ok(Self { write, has_keyboard, original: None })
     }
 
@@ -294,25 +314,24 @@ async fn drain_writer(
     mut read: OwnedReadHalf,
     mut input: Vec<u8>,
     has_keyboard: Arc<AtomicBool>,
-    wake: mpsc::Sender<u32>,
-    channel: u32,
+    feed: Weak<TerminalFeed>,
 ) {
+    let note = |has: bool| {
+        has_keyboard.store(has, Ordering::Relaxed);
+        if let Some(feed) = feed.upgrade() {
+            feed.note_change();
+        }
+    };
     let mut buffer = vec![0; 16 << 10];
     loop {
         while let Ok(Some((kind, payload))) = stream::take_frame(&mut input) {
             if kind == FrameKind::Writer {
-                has_keyboard.store(Keyboard::parse(&payload) == Keyboard::Yours, Ordering::Relaxed);
-                // A full queue wakes anyway.
-                let _ = wake.try_send(channel);
+                note(Keyboard::parse(&payload) == Keyboard::Yours);
             }
         }
         match read.read(&mut buffer).await {
             Ok(count) if count > 0 => input.extend_from_slice(&buffer[..count]),
-            _ => {
-                has_keyboard.store(false, Ordering::Relaxed);
-                let _ = wake.try_send(channel);
-                return;
-            }
+            _ => return note(false),
         }
     }
 }

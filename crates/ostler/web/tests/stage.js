@@ -49,6 +49,9 @@ const TALK = [
   ["assistant", "The race is in **`refresh()`**: two callers read the old token before one of them writes.\n\n1. take the lock\n2. read again\n3. write\n\n```rust\nlet mut token = self.token.lock();\nif token.is_fresh() { return Ok(token.clone()); }\n```\n\n| before | after |\n|---|---|\n| 2 writes | 1 write |\n\nRunning the tests."],
 ];
 
+/** The session of the agent that takes prompts. */
+export const DRIVEN = "5b1e0c52-8a5e-4b8e-9a55-d0a3a0c3c001";
+
 export class Stage {
   static async start(options = {}) {
     const stage = new Stage();
@@ -139,6 +142,8 @@ export class Stage {
 
   /** A page that is signed in, and everything that went wrong on it. */
   async open(options = {}) {
+    // The first page signs in, and is looked at by nobody before.
+    if (options.before && !this.token) await (await this.open()).context().close();
     const context = options.context ?? await this.browser.newContext({ viewport: { width: 1280, height: 800 }, ...options.browser });
     if (!options.context) await this.useFiles(context);
     const page = await context.newPage();
@@ -182,6 +187,15 @@ export class Stage {
     this.run("create", "--name", name, "--cols", String(cols), "--rows", String(rows), "--", "sh", "-c", script);
     (this.made ??= []).push(name);
     return this.json("inspect", name).session?.sessionId ?? this.json("inspect", name).sessionId;
+  }
+
+  /** An agent that takes prompts and records them, as Claude Code does; the file in which it notes what it took. */
+  drive(name) {
+    const record = join(this.home, `${name}.record`);
+    this.create(name, `exec python3 ${join(here, "../../tests/terminal/fake_agent.py")} ${record} claude=${this.home}/.claude`);
+    const isLinked = () => { try { return this.json("show", DRIVEN).session.linked?.length > 0; } catch { return false; } };
+    for (const begun = Date.now(); !isLinked() && Date.now() - begun < 20_000;);
+    return record;
   }
 
   async close() {

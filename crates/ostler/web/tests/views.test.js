@@ -38,6 +38,17 @@ test("row 65 a thousand sessions: a window of rows, paged and filtered by the se
     window.long = [];
     new PerformanceObserver((list) => window.long.push(...list.getEntries().map((one) => one.duration))).observe({ entryTypes: ["longtask"] });
   });
+  // What this machine takes just now for a window of rows, drawn with nothing of the page's: a busy one gets as many times longer.
+  const bare = await page.evaluate(() => {
+    const times = Array.from({ length: 9 }, () => {
+      const begun = performance.now(), list = document.body.appendChild(document.createElement("ul"));
+      for (let at = 0; at < 80 * 9; at++) list.appendChild(document.createElement("li")).textContent = `row ${at}`;
+      void list.offsetHeight;
+      list.remove();
+      return performance.now() - begun;
+    }).sort((one, other) => one - other);
+    return times[4];
+  });
   await fold.click();
   await page.locator(".srow", { hasText: "old task 5" }).first().waitFor();
   const rowsNow = () => page.locator("section[aria-label=ended] .srow").evaluateAll((all) => all.map((one) => one.dataset.key));
@@ -54,6 +65,9 @@ test("row 65 a thousand sessions: a window of rows, paged and filtered by the se
     if (state.rows.some((key) => key?.endsWith("000000000999"))) break;
     await page.waitForTimeout(20);
   }
+  const long = await page.evaluate(() => window.long);
+  const most = Math.max(50, 5 * bare);
+  assert.deepEqual(long.filter((one) => one > most), [], `a task took longer than ${most.toFixed(0)} ms`);
   const missing = Array.from({ length: 1000 }, (_, at) => `claude-code:aaaaaaaa-0000-4000-8000-${String(at).padStart(12, "0")}`).filter((key) => !seen.has(key));
   assert.deepEqual(missing, [], "every one was seen on the way down");
   // The way back up shows the same rows, and nothing is asked for again.
@@ -346,6 +360,39 @@ test("a terminal's rows are text of a named region, and read mode reads new line
   await page.getByRole("button", { name: "Earlier lines" }).click();
   await page.getByLabel("Lines that scrolled away").getByText("first line").waitFor();
   assert.deepEqual(page.wrong, []);
+  await page.context().close();
+});
+
+test("a session whose agent is gone is finalized as it was shown, and one that lives is not", { timeout: 60_000 }, async () => {
+  const id = "88888888-8888-4888-8888-888888888888";
+  const cwd = stage.write(id, "gone", [["user", "go on"], ["assistant", "Gone."]]);
+  const transcript = join(stage.home, ".claude/projects/-gone", `${id}.jsonl`);
+  const hook = (event) => `printf '{"session_id":"${id}","cwd":"${cwd}","transcript_path":"${transcript}","source":"startup","prompt":"go on"}' | CLAUDE_PID=$$ ${stage.env.OSTLER} hook claude-code ${event};`;
+  stage.run("create", "--name", "gone", "--cwd", cwd, "--", "bash", "-c", `${hook("SessionStart")} ${hook("UserPromptSubmit")} echo told; read end`);
+  stage.run("wait", "gone", "--text", "told");
+  const page = await stage.open({ path: address(id) });
+  await page.getByRole("heading", { name: /gone|go on/ }).waitFor();
+  stage.run("destroy", "--force", "gone");
+  await page.locator(".notice.over").waitFor();
+  const finalize = async () => {
+    await page.getByRole("button", { name: "All actions" }).click();
+    await page.locator("dialog").getByRole("button", { name: "Finalize" }).click();
+  };
+  await finalize();
+  await page.locator("dialog").getByText(id).waitFor();
+  assert.doesNotMatch(stage.run("events"), /exited/, "it was only shown");
+  await page.locator("dialog").getByRole("button", { name: "Finalize it" }).click();
+  await page.locator("dialog").waitFor({ state: "detached" });
+  for (const begun = Date.now(); !/exited/.test(stage.run("events")) && Date.now() - begun < 20_000;);
+  assert.match(stage.run("events"), new RegExp(`exited.*${id}`));
+  await finalize();
+  await page.getByText("No hook told of it, or it is finalized already.").waitFor();
+  // One that runs is left alone, with the reason.
+  await page.goto(stage.url + address(IDS.works));
+  await page.getByRole("heading", { name: "parser-rewrite" }).waitFor();
+  await finalize();
+  await page.getByText("Its agent is not proven to be gone.").waitFor();
+  assert.deepEqual(page.wrong.filter((one) => !/404/.test(one)), []);
   await page.context().close();
 });
 

@@ -1,8 +1,9 @@
 //! `ostler web`: the route table, sign-in, rights, headers, and the stream of terminals, over real sockets.
 
-mod client;
+pub(crate) mod client;
 mod routes;
 mod scanner;
 mod security;
 mod settle;
 mod stream;
+mod verbs;

@@ -42,6 +42,7 @@ impl Drop for HostedUnderTest<'_> {
 struct ShownPage {
     rows: Vec<String>,
     writer: String,
+    writer_name: String,
     size: Value,
     generation: u64,
     frames: usize,
@@ -65,6 +66,7 @@ impl ShownPage {
         }
         if let Some(writer) = frame["writer"].as_str() {
             self.writer = writer.to_owned();
+            self.writer_name = frame["writerName"].as_str().unwrap_or_default().to_owned();
         }
     }
 
@@ -108,6 +110,26 @@ impl ShownPage {
                 }
                 Heard::Json(_) => {}
                 other => panic!("{other:?} while waiting for a refusal"),
+            }
+        }
+    }
+}
+
+impl ShownPage {
+    /// Goes on showing until an input is answered; whether it was typed.
+    #[track_caller]
+    fn hear_typed(&mut self, socket: &mut PageSocket, n: u64) -> bool {
+        loop {
+            match socket.hear() {
+                Heard::Json(told) if told["typed"] == n => return true,
+                Heard::Json(told) if told["n"] == n && told.get("error").is_some() => return false,
+                Heard::Json(frame) if frame.get("gen").is_some() => {
+                    self.apply(&frame);
+                    socket
+                        .send(&json!({ "op": "seen", "ch": frame["ch"], "gen": self.generation }));
+                }
+                Heard::Json(_) => {}
+                other => panic!("{other:?} while waiting for input {n}"),
             }
         }
     }
@@ -301,7 +323,9 @@ fn row_48_51_one_writes_and_a_repeated_number_is_typed_once() {
     // Another page takes over, and the first is told.
     other.send(&json!({ "op": "take", "ch": 1 }));
     second.follow(&mut other, "the keyboard", |page| page.writer == "you");
-    page.follow(&mut one, "the loss of the keyboard", |page| page.writer == "other");
+    // By its name, as `ostler web ls` has it: both pages are of one tab here.
+    page.follow(&mut one, "the loss of the keyboard", |page| page.writer_name == "tab-1");
+    assert_eq!(page.writer, "other");
     one.send(&json!({ "op": "text", "ch": 1, "n": 9, "text": "late" }));
     assert_eq!(page.hear_refusal(&mut one)["code"], "REFUSED");
     // The size returns with the last writer.
@@ -312,25 +336,134 @@ fn row_48_51_one_writes_and_a_repeated_number_is_typed_once() {
     second.follow(&mut other, "a free keyboard", |page| page.writer == "none");
 }
 
+/// Modes that change what a key is.
+const KEY_MODES: [&str; 7] = [
+    "",
+    "\\033[?1h",
+    "\\033=",
+    "\\033[?1h\\033=\\033[?2004h",
+    "\\033[?66h\\033[20h",
+    "\\033[>4;2m",
+    "\\033[>1u",
+];
+
+/// Every named key, alone and with others held, and characters with others held.
+fn every_key() -> Vec<String> {
+    let named = [
+        "Up",
+        "Down",
+        "Left",
+        "Right",
+        "Home",
+        "End",
+        "PageUp",
+        "PageDown",
+        "Insert",
+        "Delete",
+        "Enter",
+        "Tab",
+        "Backspace",
+        "Escape",
+        "F1",
+        "F2",
+        "F3",
+        "F4",
+        "F5",
+        "F6",
+        "F7",
+        "F8",
+        "F9",
+        "F10",
+        "F11",
+        "F12",
+        "Space",
+    ];
+    let mut keys: Vec<String> = named.iter().map(|key| (*key).to_owned()).collect();
+    for key in ["Up", "Left", "Home", "PageUp", "Delete", "F1", "F5", "Enter", "Tab", "Backspace"] {
+        for held in ["Shift", "Ctrl", "Alt", "Ctrl+Shift", "Ctrl+Alt"] {
+            keys.push(format!("{held}+{key}"));
+        }
+    }
+    for sign in "abcdefghijklmnopqrstuvwxyz[]\\".chars() {
+        keys.extend([format!("Ctrl+{sign}"), format!("Alt+{sign}")]);
+    }
+    keys.extend(["x", "Ä", "Alt+Ä", "Ctrl+Space"].map(str::to_owned));
+    keys
+}
+
 #[test]
-fn row_53_keys_are_what_send_keys_types() {
+fn row_53_in_every_mode_every_key_is_what_send_keys_types() {
     let home = TempHome::new();
     let web = WebUnderTest::start(&home, "--allow type");
     let token = web.sign_in();
-    let hosted = HostedUnderTest::create(&home, &["/bin/sh", "-c", "printf '\\033[?1h'; cat -v"]);
-    run(&home, &format!("send-keys {} Up F5 Escape x Ctrl+v Ctrl+c Enter", hosted.id)).exits(0);
-    run(&home, &format!("wait {} --text x^C", hosted.id)).exits(0);
-    let mut socket = web.open_socket(&token);
-    subscribe(&mut socket, &hosted.id);
-    socket.send(&json!({ "op": "take", "ch": 1 }));
-    let mut page = ShownPage::default();
-    page.follow(&mut socket, "the keyboard", |page| page.writer == "you");
-    let keys = ["Up", "F5", "Escape", "x", "Ctrl+v", "Ctrl+c", "Enter"];
-    socket.send(&json!({ "op": "keys", "ch": 1, "n": 1, "keys": keys }));
-    page.follow(&mut socket, "both lines", |page| page.text().matches("x^C").count() >= 4);
-    let lines: Vec<&str> =
-        page.rows.iter().map(|row| row.trim()).filter(|row| row.contains("x^C")).collect();
-    assert!(lines.iter().all(|line| line == &lines[0]), "{lines:?}");
+    for mode in KEY_MODES {
+        let typed = home.join("typed");
+        std::fs::write(&typed, "").unwrap();
+        let script =
+            format!("stty raw -echo; printf '{mode}ready'; exec cat >> {}", typed.display());
+        let hosted = HostedUnderTest::create(&home, &["/bin/sh", "-c", &script]);
+        run(&home, &format!("wait {} --text ready", hosted.id)).exits(0);
+        let mut socket = web.open_socket(&token);
+        subscribe(&mut socket, &hosted.id);
+        socket.send(&json!({ "op": "take", "ch": 1 }));
+        let mut page = ShownPage::default();
+        page.follow(&mut socket, "the keyboard", |page| page.writer == "you");
+        let (mut n, mut compared) = (0, 0);
+        let mut press = |keys: &[String], socket: &mut PageSocket, page: &mut ShownPage| {
+            n += 1;
+            socket.send(&json!({ "op": "keys", "ch": 1, "n": n, "keys": keys }));
+            page.hear_typed(socket, n)
+        };
+        // Which keys there are is the same for both; what is refused types nothing.
+        let keys: Vec<String> = every_key()
+            .into_iter()
+            .filter(|key| press(std::slice::from_ref(key), &mut socket, &mut page))
+            .collect();
+        assert!(keys.len() > 90, "{mode}: {} keys", keys.len());
+        assert!(press(&["|".to_owned()], &mut socket, &mut page));
+        let alone = read_until(&typed, 1);
+        // Everything at once, and by the command.
+        assert!(press(&keys, &mut socket, &mut page));
+        assert!(press(&["|".to_owned()], &mut socket, &mut page));
+        let mut command = ostler(&home);
+        command.args(["send-keys", &hosted.id, "--"]).args(&keys).arg("|");
+        ran(&mut command).exits(0);
+        let all = read_until(&typed, 3);
+        let parts: Vec<&[u8]> = all.split(|byte| *byte == b'|').collect();
+        for part in &parts[..3] {
+            assert_eq!(
+                part.escape_ascii().to_string(),
+                parts[0].escape_ascii().to_string(),
+                "{mode}"
+            );
+            compared += 1;
+        }
+        assert_eq!((compared, &alone[..alone.len() - 1]), (3, parts[0]), "{mode}");
+        // A paste is in brackets where the program asked for them, from both.
+        let text = "first\nsecond\ttab";
+        socket.send(&json!({ "op": "paste", "ch": 1, "n": 1000, "text": text }));
+        assert!(page.hear_typed(&mut socket, 1000));
+        ran(ostler(&home).args(["type", &hosted.id, "|"])).exits(0);
+        ran(ostler(&home).args(["paste", &hosted.id, text])).exits(0);
+        ran(ostler(&home).args(["type", &hosted.id, "|"])).exits(0);
+        let all = read_until(&typed, 5);
+        let parts: Vec<&[u8]> = all.split(|byte| *byte == b'|').collect();
+        assert_eq!(
+            parts[3].escape_ascii().to_string(),
+            parts[4].escape_ascii().to_string(),
+            "{mode}"
+        );
+    }
+}
+
+/// What a file holds, once it holds so many bars.
+fn read_until(file: &std::path::Path, bars: usize) -> Vec<u8> {
+    let has_come = || {
+        let bytes = std::fs::read(file).unwrap();
+        (bytes.iter().filter(|byte| **byte == b'|').count() >= bars).then_some(bytes)
+    };
+    crate::cli::live::wait_until("everything was typed", || has_come().is_some());
+    has_come().unwrap()
 }
 
 #[test]
@@ -368,6 +501,28 @@ fn row_54_garbage_is_closed_with_a_code_and_others_live() {
     good.hear_until("too many", |told| told["error"]["code"] == "TOO_MANY");
     good.send(&json!({ "op": "sub", "ch": 1, "what": "terminal", "id": "no-such-terminal" }));
     good.hear_until("not found", |told| told["ch"] == 1 && told.get("error").is_some());
+}
+
+#[test]
+fn row_65_a_page_is_given_as_many_rows_as_it_asks_for_and_counts_of_all() {
+    let home = TempHome::new();
+    let web = WebUnderTest::start(&home, "");
+    let token = web.sign_in();
+    let _terminals =
+        [(), (), ()].map(|()| HostedUnderTest::create(&home, &["/bin/sh", "-c", "exec cat"]));
+    let mut socket = web.open_socket(&token);
+    let working = |frame: &Value| {
+        let groups = frame["about"]["groups"].as_array().unwrap().iter();
+        groups.filter(|one| one["group"] == "working").map(|one| one["count"].clone()).next()
+    };
+    for (window, rows) in [(json!(2), 2), (Value::Null, 3), (json!(1), 1), (json!(1_000_000), 3)] {
+        socket.send(&json!({ "op": "sub", "ch": 7, "what": "sessions", "window": window }));
+        let told = socket.hear_until("sessions", |frame| {
+            frame["rev"] == 1 && frame["put"].as_array().is_some_and(|put| put.len() == rows)
+        });
+        assert_eq!(told["order"].as_array().unwrap().len(), rows, "{told}");
+        assert_eq!(working(&told), Some(json!(3)), "{told}");
+    }
 }
 
 #[test]
