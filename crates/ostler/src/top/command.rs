@@ -5,12 +5,12 @@ use model::status::Status;
 use model::time::Time;
 
 use super::drag::TopDrag;
-use super::input::{TopKey, TopKeyCode, TopMouse, TopMouseDoes};
+use super::input::{TopKey, TopMouse, TopMouseDoes};
 use super::keys::{KEY_TABLE, TopCommand};
 use super::layout::preview_inside;
 use super::list::{TopSelection, selection_of};
-use super::pane::{PaneKind, PaneText, events_of};
-use super::state::{TopAction, TopConsent, TopMode, TopState};
+use super::pane::{PaneKind, events_of};
+use super::state::{TopAction, TopMode, TopState};
 
 /// How far the wheel goes.
 const WHEEL_LINES: usize = 3;
@@ -301,31 +301,6 @@ impl TopState {
             return vec![TopAction::Rebuild];
         }
         Vec::new()
-    }
-
-    /// Shows a plan and waits for a `y`.
-    pub(crate) fn show_plan(&mut self, text: PaneText, mode: TopMode) {
-        self.plan = text;
-        self.mode = mode;
-    }
-
-    /// A key while something waits for consent: only `y` gives it, what moves reads on.
-    pub(super) fn answer_consent(
-        &mut self,
-        consent: TopConsent,
-        pressed: TopKey,
-    ) -> Vec<TopAction> {
-        let is_yes = pressed == TopKey::plain(TopKeyCode::Char('y'));
-        if !is_yes && self.scroll_by_key(pressed) {
-            return Vec::new();
-        }
-        self.mode = TopMode::List;
-        self.plan = PaneText::default();
-        if is_yes {
-            return vec![TopAction::Consent(consent)];
-        }
-        self.message = Some("Nothing was done.".to_owned());
-        vec![TopAction::LoadPane]
     }
 
     /// What the mouse did.

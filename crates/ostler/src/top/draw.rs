@@ -471,7 +471,10 @@ impl TopDrawing<'_> {
         let (state, palette) = (self.state, self.palette);
         let mode_words = match &state.mode {
             TopMode::Reply { .. } => Some("Enter sends · Alt-Enter new line · Esc keeps the draft"),
-            TopMode::Confirm(_) => Some("y does it · ↑ ↓ read on · any other key does nothing"),
+            TopMode::Confirm(_) if state.is_plan_read() => {
+                Some("y does it · ↑ ↓ read on · any other key does nothing")
+            }
+            TopMode::Confirm(_) => Some("read it first · ↑ ↓ read on · any other key does nothing"),
             TopMode::Typing { .. } => Some("every key goes to the terminal · Ctrl-] ends"),
             _ => None,
         };

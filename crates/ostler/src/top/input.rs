@@ -32,16 +32,18 @@ pub(crate) struct TopKey {
     pub(crate) code: TopKeyCode,
     pub(crate) ctrl: bool,
     pub(crate) alt: bool,
+    /// Told for keys that write nothing; a letter has it in itself.
+    pub(crate) shift: bool,
 }
 
 impl TopKey {
     /// The key alone.
     pub(crate) const fn plain(code: TopKeyCode) -> Self {
-        Self { code, ctrl: false, alt: false }
+        Self { code, ctrl: false, alt: false, shift: false }
     }
 
     pub(crate) const fn ctrl(letter: char) -> Self {
-        Self { code: TopKeyCode::Char(letter), ctrl: true, alt: false }
+        Self { ctrl: true, ..Self::plain(TopKeyCode::Char(letter)) }
     }
 
     /// As settings and the help write it: `n`, `Enter`, `Ctrl-c`, `Alt-Enter`.
@@ -58,7 +60,8 @@ impl TopKey {
         };
         let ctrl = if self.ctrl { "Ctrl-" } else { "" };
         let alt = if self.alt { "Alt-" } else { "" };
-        format!("{ctrl}{alt}{code}")
+        let shift = if self.shift { "Shift-" } else { "" };
+        format!("{ctrl}{alt}{shift}{code}")
     }
 
     /// Reads what [`Self::name`] writes.
@@ -70,6 +73,13 @@ impl TopKey {
             return Some(Self { alt: true, ..Self::parse(rest)? });
         }
         use TopKeyCode::*;
+        if let Some(rest) = text.strip_prefix("Shift-").filter(|rest| *rest != "Tab") {
+            let pressed = Self::parse(rest)?;
+            // What a terminal does not tell cannot be bound.
+            let writes =
+                matches!(pressed.code, Char(_) | Enter | Tab | BackTab | Escape | Backspace);
+            return (!writes).then_some(Self { shift: true, ..pressed });
+        }
         let code = match text {
             "Space" => Char(' '),
             "Esc" => Escape,
@@ -121,7 +131,8 @@ impl TopKey {
         };
         let ctrl = if self.ctrl { "Ctrl+" } else { "" };
         let alt = if self.alt { "Alt+" } else { "" };
-        format!("{ctrl}{alt}{code}")
+        let shift = if self.shift { "Shift+" } else { "" };
+        format!("{ctrl}{alt}{shift}{code}")
     }
 }
 
@@ -238,7 +249,7 @@ impl TopInputParser {
             [0x1b] => vec![TopInput::Key(TopKey::plain(TopKeyCode::Escape))],
             [0x1b, byte] if *byte >= b' ' && *byte < 0x7f => {
                 let code = TopKeyCode::Char(char::from(*byte));
-                vec![TopInput::Key(TopKey { code, ctrl: false, alt: true })]
+                vec![TopInput::Key(TopKey { alt: true, ..TopKey::plain(code) })]
             }
             _ => Vec::new(),
         }
@@ -361,11 +372,17 @@ fn read_control_sequence(rest: &[u8]) -> Reading {
             _ => None,
         },
         b'Z' => Some(TopKeyCode::BackTab),
+        // F1 to F4 with a key held. `R` is also how a terminal says where its cursor is: nobody asks here.
+        letter @ b'P'..=b'S' if matches!(numbers[..], [1, 2..=8]) => {
+            Some(TopKeyCode::Function(letter - b'P' + 1))
+        }
         letter => arrow(letter),
     };
     let held = numbers.get(1).copied().unwrap_or(1).saturating_sub(1);
-    let pressed =
-        code.map(|code| TopInput::Key(TopKey { code, ctrl: held & 4 != 0, alt: held & 2 != 0 }));
+    let pressed = code.map(|code| {
+        let shift = held & 1 != 0 && code != TopKeyCode::BackTab;
+        TopInput::Key(TopKey { code, ctrl: held & 4 != 0, alt: held & 2 != 0, shift })
+    });
     Reading::Whole(whole, pressed)
 }
 
@@ -437,11 +454,18 @@ mod tests {
         assert_eq!(names("é漢".as_bytes()), ["é", "漢"]);
         assert_eq!(names(b"\x1b"), ["Esc"]);
         assert_eq!(names(b"\x1b[Z\x1bOP\x1b[24~\x1b[2~"), ["Shift-Tab", "F1", "F12", "Insert"]);
+        assert_eq!(
+            names(b"\x1b[1;2A\x1b[1;6D\x1b[1;2P\x1b[1;5S\x1b[15;2~\x1b[3;4~"),
+            ["Shift-Up", "Ctrl-Shift-Left", "Shift-F1", "Ctrl-F4", "Shift-F5", "Alt-Shift-Delete"]
+        );
         let names_of_keys = ["n", "Enter", "Ctrl-c", "Alt-Enter", "Esc", "PgDn", "Space", "Ctrl-]"];
-        for name in names_of_keys.into_iter().chain(["Shift-Tab", "F5", "F"]) {
+        for name in
+            names_of_keys.into_iter().chain(["Shift-Tab", "F5", "F", "Shift-F5", "Ctrl-Shift-Up"])
+        {
             assert_eq!(TopKey::parse(name).unwrap().name(), name);
         }
         assert_eq!(TopKey::parse("Hyper-x"), None);
+        assert_eq!(TopKey::parse("Shift-x"), None, "it is X");
     }
 
     #[test]
@@ -475,7 +499,7 @@ mod tests {
         told.extend(parser.flush_held());
         assert_eq!(told, []);
         told.extend(parser.feed(b"\xa9"));
-        let pressed = TopKey { code: TopKeyCode::Char('é'), ctrl: false, alt: true };
+        let pressed = TopKey { alt: true, ..TopKey::plain(TopKeyCode::Char('é')) };
         assert_eq!(told, [TopInput::Key(pressed)]);
     }
 

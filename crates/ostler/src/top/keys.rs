@@ -164,9 +164,10 @@ impl TopKeyMap {
         Ok(map)
     }
 
-    /// What a key does.
+    /// What a key does; with Shift, which nobody bound, what it does without.
     pub(crate) fn command_of(&self, pressed: TopKey) -> Option<TopCommand> {
-        self.by_key.get(&pressed).copied()
+        let unshifted = TopKey { shift: false, ..pressed };
+        self.by_key.get(&pressed).or_else(|| self.by_key.get(&unshifted)).copied()
     }
 
     /// The keys that do something, in the order of the table where they are its own.

@@ -6,6 +6,7 @@
 
 mod accessible;
 mod command;
+mod consent;
 mod draft;
 mod drag;
 mod draw;
@@ -14,6 +15,7 @@ mod input;
 mod keys;
 mod layout;
 mod list;
+mod needing;
 mod once;
 mod palette;
 mod pane;
@@ -24,6 +26,7 @@ mod run;
 mod search;
 mod state;
 mod tty;
+mod typing;
 mod usage;
 mod work;
 mod writing;

@@ -48,6 +48,7 @@ pub(crate) fn render_once(
     now: Time,
 ) -> String {
     let mut rows = build_rows(observation, &LookedTimes::since(None), words, now);
+    rows.retain(|row| row.fits);
     rows.sort_by(|one, other| one.place.cmp(&other.place));
     let shape = ListShape {
         by_project: false,

@@ -43,6 +43,8 @@ pub(crate) struct TopRow {
     pub(crate) terminal: Option<String>,
     /// Why it is unknown, where it is.
     pub(crate) doubt: String,
+    /// Whether the filter's words fit it.
+    pub(crate) fits: bool,
 }
 
 impl TopRow {
@@ -74,8 +76,8 @@ impl LookedTimes {
     }
 }
 
-/// The rows of everything that was seen and that the words fit. A terminal whose agent is there is one
-/// row with it.
+/// The rows of everything that was seen, each with whether the words fit it. A terminal whose agent is
+/// there is one row with it.
 pub(crate) fn build_rows(
     observation: &Observation,
     looked: &LookedTimes,
@@ -91,9 +93,9 @@ pub(crate) fn build_rows(
         one.session.kind == SessionKind::Hosted
             && one.session.linked.iter().any(|other| all.contains_key(&(other.agent, &*other.id)))
     };
-    let fits = |one: &&Observed| words.is_empty() || words.matches(&one.session_view());
-    let shown = observation.sessions.iter().filter(|one| !is_folded(one)).filter(fits);
-    shown.map(|one| build_row(one, &all, looked, now)).collect()
+    let fits = |one: &Observed| words.is_empty() || words.matches(&one.session_view());
+    let shown = observation.sessions.iter().filter(|one| !is_folded(one));
+    shown.map(|one| TopRow { fits: fits(one), ..build_row(one, &all, looked, now) }).collect()
 }
 
 fn build_row(
@@ -134,6 +136,7 @@ fn build_row(
         pinned: one.pinned,
         terminal,
         doubt: describe_doubt(&one.verdict).replace('-', " "),
+        fits: true,
         name,
         place,
     }

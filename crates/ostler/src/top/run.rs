@@ -80,6 +80,8 @@ struct TopRun<'a> {
     /// The processes that this one runs below: a terminal among them shows this very screen.
     ancestors: HashSet<u32>,
     signals: SignalWatch,
+    /// Whether the last frame has the plan that waits for a `y`.
+    drew_plan: bool,
     is_dirty: bool,
     has_key: bool,
     last_frame: Instant,
@@ -120,6 +122,7 @@ pub(crate) fn run_dashboard(place: TopPlace, options: TopOptions<'_>) -> Result<
         search: TopSearch::default(),
         ancestors: own_ancestors(),
         signals,
+        drew_plan: false,
         is_dirty: true,
         has_key: false,
         last_frame: Instant::now(),
@@ -154,6 +157,7 @@ impl TopRun<'_> {
     fn go_on(&mut self) -> Result<ExitCode, Error> {
         loop {
             self.draw_if_needed();
+            self.note_drawn_plan();
             if let TopTurn::Ends(code) = self.wait_once()? {
                 return Ok(code);
             }
@@ -176,8 +180,17 @@ impl TopRun<'_> {
         };
         let cursor = drawing.draw(&mut buffer);
         self.tty.show_frame(buffer, cursor);
+        self.drew_plan = matches!(self.state.mode, TopMode::Confirm(_));
         (self.is_dirty, self.has_key) = (false, false);
         self.last_frame = Instant::now();
+    }
+
+    /// Only what is through to the terminal can have been read.
+    fn note_drawn_plan(&mut self) {
+        if self.drew_plan && self.tty.is_ready() {
+            self.drew_plan = false;
+            self.state.note_plan_drawn(sys::clock::now());
+        }
     }
 
     /// When something happens of its own accord.
@@ -186,6 +199,7 @@ impl TopRun<'_> {
         let at = |time: Time| Instant::now() + time.since(now);
         let mut due: Vec<Instant> = Vec::new();
         due.extend(self.state.order_due().map(at));
+        due.extend(self.state.consent_due().map(at));
         due.extend(self.preview_due);
         due.extend(self.search.due());
         due.extend(self.parser.is_holding().then(|| Instant::now() + ESCAPE_REST));
@@ -260,6 +274,9 @@ impl TopRun<'_> {
     fn settle_what_is_due(&mut self) {
         let now = sys::clock::now();
         let before = self.state.selection.clone();
+        if self.state.settle_consent(now) {
+            self.is_dirty = true;
+        }
         if self.state.settle_order(now) {
             self.is_dirty = true;
         }
@@ -468,6 +485,8 @@ impl TopRun<'_> {
                 if self.state.mode == TopMode::List {
                     self.kept = Some(plan);
                     self.state.show_plan(text, mode);
+                    self.drew_plan = false;
+                    sys::pause::pause_at("top.planned");
                 } else {
                     self.state.message = Some("A plan is ready: ask for it again.".to_owned());
                 }

@@ -8,6 +8,7 @@ use model::rules::attention::AttentionGroup;
 use model::session::SessionName;
 use model::time::Time;
 
+use super::consent::PlanSight;
 use super::draft::TextDraft;
 use super::drag::TopDrag;
 use super::input::{MAX_PASTE_BYTES, TopInput, TopKey, TopKeyCode};
@@ -101,7 +102,10 @@ pub(crate) enum TopAction {
 pub(crate) struct TopState {
     pub(crate) columns: u16,
     pub(crate) screen_rows: u16,
+    /// What the filter fits: the list.
     pub(crate) rows: Vec<TopRow>,
+    /// What it does not fit. A filter hides nobody who needs somebody: counts, `n` and events know these.
+    pub(crate) hidden: Vec<TopRow>,
     /// Rows that wait until typing pauses.
     pending: Option<Vec<TopRow>>,
     pub(crate) selection: Option<TopSelection>,
@@ -113,6 +117,9 @@ pub(crate) struct TopState {
     pub(crate) why: Option<String>,
     /// What waits for a `y`. It is no pane: nothing that happens meanwhile can take its place.
     pub(crate) plan: PaneText,
+    pub(super) plan_sight: PlanSight,
+    /// When a terminal that was typed into was lost.
+    pub(super) cut_at: Option<Time>,
     /// Whether the preview has the whole screen.
     pub(crate) is_preview_whole: bool,
     pub(crate) by_project: bool,
@@ -137,7 +144,7 @@ pub(crate) struct TopState {
     pub(crate) help_scroll: usize,
     /// What the mouse has marked in the preview.
     pub(crate) drag: Option<TopDrag>,
-    last_key: Option<Time>,
+    pub(super) last_key: Option<Time>,
 }
 
 impl TopState {
@@ -147,6 +154,7 @@ impl TopState {
             columns,
             screen_rows,
             rows: Vec::new(),
+            hidden: Vec::new(),
             pending: None,
             selection: None,
             scroll: 0,
@@ -155,6 +163,8 @@ impl TopState {
             pane_text: PaneText::default(),
             why: None,
             plan: PaneText::default(),
+            plan_sight: PlanSight::Unseen,
+            cut_at: None,
             is_preview_whole: false,
             by_project: false,
             folds: [true, true],
@@ -225,9 +235,14 @@ impl TopState {
         }
     }
 
-    /// How many there are in a group.
+    /// How many there are in a group, whatever is filtered.
     pub(crate) fn count_group(&self, group: AttentionGroup) -> usize {
-        self.rows.iter().filter(|row| row.group() == group).count()
+        self.everyone().filter(|row| row.group() == group).count()
+    }
+
+    /// Every session, also those that the filter hides.
+    pub(super) fn everyone(&self) -> impl Iterator<Item = &TopRow> {
+        self.rows.iter().chain(&self.hidden)
     }
 
     /// Takes new rows: at once, or when typing has paused. Says whether they are shown.
@@ -279,7 +294,7 @@ impl TopState {
     fn show_rows(&mut self, rows: Vec<TopRow>) {
         self.pending = None;
         let before = self.selected_offset();
-        self.rows = rows;
+        (self.rows, self.hidden) = rows.into_iter().partition(|row| row.fits);
         if !self.is_selection_listed() {
             let lines = self.list_lines();
             let kept = before.map(|(index, _)| index.min(lines.len().saturating_sub(1)));
@@ -332,13 +347,20 @@ impl TopState {
     }
 
     fn note_events(&mut self, rows: &[TopRow], now: Time) {
-        let shown = self.pending.as_ref().unwrap_or(&self.rows);
-        if shown.is_empty() {
+        if self.is_loading {
             return;
         }
-        let before: HashMap<&SessionName, AttentionGroup> =
-            shown.iter().map(|row| (&row.name, row.group())).collect();
-        let told = rows.iter().filter(|row| before.get(&row.name) != Some(&row.group()));
+        let group_of = |row: &TopRow| (row.name.clone(), row.group());
+        let before: HashMap<SessionName, AttentionGroup> = match &self.pending {
+            Some(pending) => pending.iter().map(group_of).collect(),
+            None => self.everyone().map(group_of).collect(),
+        };
+        let is_news = |row: &&TopRow| match before.get(&row.name) {
+            Some(was) => *was != row.group(),
+            // Ended ones come all at once when they are asked for: nothing has happened to them.
+            None => row.group() != AttentionGroup::Ended,
+        };
+        let told = rows.iter().filter(is_news);
         let told: Vec<(Time, String)> =
             told.map(|row| (now, format!("{} {}", row.label, describe_state(row)))).collect();
         self.events.extend(told);
@@ -348,7 +370,11 @@ impl TopState {
 
     /// What came in.
     pub(crate) fn apply_input(&mut self, input: TopInput, now: Time) -> Vec<TopAction> {
+        let is_for_another = self.is_meant_for_a_terminal(now);
         self.last_key = Some(now);
+        if is_for_another {
+            return Vec::new();
+        }
         if let TopMode::Typing { .. } = self.mode {
             return self.type_input(input);
         }
@@ -357,25 +383,6 @@ impl TopState {
             TopInput::Paste(text) => self.paste_text(&text),
             TopInput::PasteTooLong => self.refuse_paste(MAX_PASTE_BYTES),
             TopInput::Mouse(mouse) => self.apply_mouse(mouse, now),
-        }
-    }
-
-    fn type_input(&mut self, input: TopInput) -> Vec<TopAction> {
-        let end = TopKey::ctrl(']');
-        if input == TopInput::Key(end) {
-            self.mode = TopMode::List;
-            return vec![TopAction::EndTyping];
-        }
-        if input == TopInput::Key(TopKey { alt: true, ..end }) {
-            // Escape for the program, and the key behind it for us.
-            self.mode = TopMode::List;
-            let escape = TopInput::Key(TopKey::plain(TopKeyCode::Escape));
-            return vec![TopAction::Type(vec![escape]), TopAction::EndTyping];
-        }
-        match input {
-            TopInput::Mouse(_) => Vec::new(),
-            TopInput::PasteTooLong => self.refuse_paste(MAX_PASTE_BYTES),
-            other => vec![TopAction::Type(vec![other])],
         }
     }
 
@@ -393,7 +400,7 @@ impl TopState {
             TopMode::Filter => self.edit_filter(pressed),
             TopMode::Reply { target, .. } => self.edit_reply(pressed, target),
             TopMode::Search => self.edit_query(pressed),
-            TopMode::Confirm(consent) => self.answer_consent(consent, pressed),
+            TopMode::Confirm(consent) => self.answer_consent(consent, pressed, now),
             TopMode::Help => {
                 if !self.scroll_help(pressed) {
                     self.mode = TopMode::List;
@@ -473,35 +480,6 @@ impl TopState {
         let last = places.len() as isize - 1;
         let next = here.map_or(0, |here| (here as isize).saturating_add(by).clamp(0, last));
         self.select(places[next as usize].clone(), now)
-    }
-
-    /// The next session that needs a person; `backwards` the one before.
-    pub(super) fn select_needing(&mut self, backwards: bool, now: Time) -> Vec<TopAction> {
-        let needing: Vec<SessionName> = self
-            .rows
-            .iter()
-            .filter(|row| row.group() == AttentionGroup::NeedsYou)
-            .map(|row| row.name.clone())
-            .collect();
-        if needing.is_empty() {
-            self.message = Some("Nobody needs you.".to_owned());
-            return Vec::new();
-        }
-        let here = match &self.selection {
-            Some(TopSelection::Session(name)) => needing.iter().position(|one| one == name),
-            _ => None,
-        };
-        let count = needing.len();
-        let next = match (here, backwards) {
-            (None, false) => 0,
-            (None, true) => count - 1,
-            (Some(here), false) => (here + 1) % count,
-            (Some(here), true) => (here + count - 1) % count,
-        };
-        if here == Some(next) {
-            self.message = Some("It is the only one that needs you.".to_owned());
-        }
-        self.select(TopSelection::Session(needing[next].clone()), now)
     }
 }
 

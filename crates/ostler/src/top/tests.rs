@@ -19,7 +19,10 @@ use super::pane::{PaneKind, PaneText, PaneTone};
 use super::row::{TopRow, harmless};
 use super::state::{TopAction, TopConsent, TopMode, TopState};
 
+mod consent;
 mod escape;
+mod needing;
+mod typing;
 
 const NOW: Time = Time::from_millis(1_800_000_000_000);
 const PLAIN: TopPalette = TopPalette { has_colour: false, is_ascii: false };
@@ -54,6 +57,7 @@ fn row(id: &str, activity: Activity, seconds: u64, doing: &str) -> TopRow {
         pinned: false,
         terminal: Some(format!("T-{id}")),
         doubt: "foreign namespace".to_owned(),
+        fits: true,
         name,
     }
 }
@@ -335,6 +339,7 @@ fn row_14_only_y_consents_and_only_to_what_was_shown() {
     }
     state.show_plan(plan, TopMode::Confirm(consent.clone()));
     assert!(text_of(&draw(&state, PLAIN)).contains("pid 4711 claude (started 99)"));
+    state.note_plan_drawn(ago(1));
     assert_eq!(press(&mut state, b"y", NOW), [TopAction::Consent(consent)]);
 }
 
@@ -345,6 +350,7 @@ fn row_14_what_is_consented_to_is_shown_until_it_is_answered() {
     let consent = TopConsent::CleanUp { plan: "p1".to_owned() };
     let page: String = (0..100).map(|n| format!("thing {n} goes\n")).collect();
     state.show_plan(PaneText::of_page(&page), TopMode::Confirm(consent.clone()));
+    state.note_plan_drawn(ago(1));
     // A preview that could not be joined, a talk that was read, rows that change: each has a place of its own.
     state.pane_text = PaneText::of_sentence("This is the terminal that you look at.");
     state.pane = PaneKind::Talk;

@@ -282,6 +282,7 @@ impl TopPlace {
             retention: self.source.config.retention.clone(),
             runtime: self.source.machine.runtime().to_owned(),
             variables: std::collections::BTreeMap::new(),
+            adapter_roots: self.source.config.adapter_roots.clone(),
         }
     }
 

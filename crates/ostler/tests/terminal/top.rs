@@ -298,11 +298,13 @@ fn row_15_and_16_clean_up_takes_what_it_showed_and_undo_brings_it_back() {
     // Between the plan and the `y` there is more to go: that was not consented to.
     let newer = subject(&stage, "newer", &["/bin/true"]);
     until("its end", || stage.manifest(&newer)["status"] == "exited");
+    shows(&stage, &seat, "y does it");
     keys(&stage, &seat, &["y"]);
     shows(&stage, &seat, "Refused: the plan is another one now");
     assert!(stage.directory(&old).exists() && stage.directory(&newer).exists());
     keys(&stage, &seat, &["c"]);
     shows(&stage, &seat, "2 things");
+    shows(&stage, &seat, "y does it");
     keys(&stage, &seat, &["y"]);
     shows(&stage, &seat, "moved to the trash");
     assert!(!stage.directory(&old).exists());

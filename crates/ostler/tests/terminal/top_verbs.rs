@@ -244,6 +244,7 @@ fn row_14_stop_names_the_process_and_claims_nothing_that_others_did() {
     shows(&stage, &seat, &format!("pid {pid} bash (started "));
     stage.ok(&["destroy", "--force", &build]);
     until("its end", || !is_alive(pid));
+    shows(&stage, &seat, "y does it");
     keys(&stage, &seat, &["y"]);
     shows(&stage, &seat, "was gone already: nothing was signalled");
     keys(&stage, &seat, &["Escape"]);
@@ -254,6 +255,7 @@ fn row_14_stop_names_the_process_and_claims_nothing_that_others_did() {
     select(&stage, &seat, "other");
     keys(&stage, &seat, &["s"]);
     shows(&stage, &seat, &format!("pid {pid} sleep (started "));
+    shows(&stage, &seat, "y does it");
     keys(&stage, &seat, &["y"]);
     shows(&stage, &seat, "Stopped terminal:");
     assert!(!is_alive(pid));

@@ -6,11 +6,17 @@ use model::hosted::HostFault;
 
 use super::super::pane::{PaneKind, PaneText, events_of, evidence_of, facts_of, read_talk, why_of};
 use super::super::preview::{PreviewState, ScreenPreview};
+use super::super::row::TopRow;
 use super::super::state::TopMode;
 use super::super::usage::read_usage;
 use super::super::work::WorkOutcome;
 use super::{PREVIEW_REST, TopRun};
 use crate::timeouts::TYPING_TIMEOUT;
+
+/// The host drops what others type while somebody has the keyboard, and says only that.
+fn describe_loss(label: &str) -> String {
+    format!("Somebody else types into {label} now: what you typed last may not have arrived.")
+}
 
 impl TopRun<'_> {
     /// Why the selected session is in its state.
@@ -87,6 +93,7 @@ impl TopRun<'_> {
         if self.preview.as_ref().is_some_and(|preview| preview.terminal == terminal) {
             return;
         }
+        sys::pause::pause_at("top.preview");
         self.join_terminal(&terminal, false);
     }
 
@@ -117,10 +124,15 @@ impl TopRun<'_> {
             self.unjoined = Some(preview.terminal.clone());
             self.preview = None;
             if let TopMode::Typing { label, .. } = &self.state.mode {
-                self.state.message = Some(format!("{label} is over."));
-                self.state.mode = TopMode::List;
+                self.state.cut_typing(format!("{label} is over."), sys::clock::now());
             }
             self.load_pane();
+        } else if !preview.has_keyboard()
+            && let TopMode::Typing { terminal, label } = self.state.mode.clone()
+        {
+            // What is not sent yet goes with this viewer: later it would be half of a text.
+            self.state.cut_typing(describe_loss(&label), sys::clock::now());
+            self.join_terminal(&terminal, false);
         }
         self.is_dirty = true;
     }
@@ -128,8 +140,8 @@ impl TopRun<'_> {
     pub(super) fn start_typing(&mut self, terminal: &str) {
         self.join_terminal(terminal, true);
         if !self.preview.as_ref().is_some_and(ScreenPreview::has_keyboard) {
-            self.state.mode = TopMode::List;
-            self.state.message = Some("Somebody else types there; Enter attaches.".to_owned());
+            let reason = "Somebody else types there; Enter attaches.".to_owned();
+            self.state.cut_typing(reason, sys::clock::now());
             self.join_terminal(terminal, false);
         }
     }
@@ -138,7 +150,15 @@ impl TopRun<'_> {
     pub(super) fn leave_typed(&mut self) {
         let Some(leaving) = &mut self.leaving else { return };
         leaving.flush_unwritten();
-        if !leaving.has_unwritten() || leaving.read_stream() == PreviewState::Over {
+        let is_over = leaving.has_unwritten() && leaving.read_stream() == PreviewState::Over;
+        let is_lost = leaving.has_unwritten() && !is_over && !leaving.has_keyboard();
+        if is_lost {
+            let is_it = |row: &&TopRow| row.terminal.as_ref() == Some(&leaving.terminal);
+            let label = self.state.everyone().find(is_it).map(|row| row.label.clone());
+            self.state.message = Some(describe_loss(&label.unwrap_or_default()));
+            self.is_dirty = true;
+        }
+        if is_over || is_lost || !leaving.has_unwritten() {
             self.leaving = None;
         }
     }
