@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod cell;
+mod contract;
 pub mod export;
 mod grid;
 mod history;
@@ -24,13 +25,11 @@ mod sequence;
 mod term;
 
 pub use cell::{Attrs, Color, Style};
+pub use contract::{Personality, PromptMark, ScreenEvent, ScreenLimits, ScreenSize};
 pub use keyframe::KeyframeError;
 pub use palette::Theme;
 pub use redraw::RESTORE;
-pub use screen::{
-    CursorShape, Personality, PromptMark, Screen, ScreenCursor, ScreenEvent, ScreenLimits,
-    ScreenOutput, ScreenSize, StyledCell, hash_rows,
-};
+pub use screen::{CursorShape, Screen, ScreenCursor, ScreenOutput, StyledCell, hash_rows};
 pub use term::modes::{Modes, MouseEncoding, MouseTracking};
 
 /// A cell's size in pixels: what programs are told, and what the reference profiles draw.

@@ -213,7 +213,8 @@ pub(crate) fn decode_line(line: &[u8], clusters: &mut Clusters) -> Vec<Cell> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::screen::{Screen, ScreenLimits, ScreenSize};
+    use crate::contract::{ScreenLimits, ScreenSize};
+    use crate::screen::Screen;
 
     /// Everything a row can hold comes back.
     #[test]

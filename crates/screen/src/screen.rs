@@ -2,56 +2,16 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::cell::{Attrs, Cell, CellPart, Style};
+use crate::contract::{Personality, ScreenEvent, ScreenLimits, ScreenSize};
 use crate::grid::Grid;
 use crate::line;
 use crate::palette::Theme;
 use crate::parser::Parser;
 use crate::term::modes::Modes;
 use crate::term::{self, Term};
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ScreenSize {
-    pub cols: u16,
-    pub rows: u16,
-}
-
-impl ScreenSize {
-    const MAX_CELLS: u32 = 1 << 20;
-
-    /// The nearest size that a screen can have: at least one cell, at most about a million.
-    pub fn clamped(self) -> ScreenSize {
-        let cols = self.cols.max(1);
-        let most_rows = Self::MAX_CELLS / u32::from(cols);
-        ScreenSize { cols, rows: u32::from(self.rows).clamp(1, most_rows) as u16 }
-    }
-
-    pub(crate) fn is_sound(self) -> bool {
-        self == self.clamped()
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ScreenLimits {
-    pub scrollback_lines: usize,
-}
-
-impl Default for ScreenLimits {
-    fn default() -> Self {
-        ScreenLimits { scrollback_lines: 10_000 }
-    }
-}
-
-/// Whose behaviour is shown where the two names differ.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Personality {
-    #[default]
-    Ostler,
-    AgentTty,
-}
 
 /// What one call of [`Screen::advance`] has to say.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -62,26 +22,6 @@ pub struct ScreenOutput {
     pub events: Vec<ScreenEvent>,
     /// The emulator failed on these bytes and the screen was blanked.
     pub fault: Option<String>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ScreenEvent {
-    Title(String),
-    Bell,
-    Mark(PromptMark),
-}
-
-/// The shell's marks around prompt and command (`OSC 133`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PromptMark {
-    /// A prompt begins.
-    Prompt,
-    /// The prompt is over; what the user types follows.
-    Command,
-    /// The command runs; its output follows.
-    Output,
-    /// The command ended.
-    End { exit: Option<i32> },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -257,11 +197,6 @@ impl Screen {
     /// The canonical text: one entry for each row, whole graphemes, no trailing spaces.
     pub fn rows(&self) -> Vec<String> {
         self.grid().rows.iter().map(|row| row.row_text(&self.term.clusters)).collect()
-    }
-
-    /// How many lines [`scrollback`](Self::scrollback) can give.
-    pub fn scrollback_len(&self) -> usize {
-        self.term.history.len()
     }
 
     /// The newest `count` lines that left the top of the main screen, oldest of them first.

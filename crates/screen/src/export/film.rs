@@ -6,8 +6,9 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use super::{RecordingEvent, RecordingHeader, RecordingWriter};
+use crate::contract::{ScreenLimits, ScreenSize};
 use crate::png::{FrameDrawer, IndexedPicture, Profile};
-use crate::screen::{Screen, ScreenLimits, ScreenSize};
+use crate::screen::Screen;
 
 /// How many frames a second has: what happens within one frame is shown at its end.
 pub const FRAMES_A_SECOND: u32 = 25;

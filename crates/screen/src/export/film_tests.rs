@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{FilmSettings, Gif, RawVideo, RecordingEvent, RecordingHeader, RecordingWriter};
+use crate::contract::ScreenSize;
 use crate::png::Profile;
-use crate::screen::ScreenSize;
 
 const SIZE: ScreenSize = ScreenSize { cols: 10, rows: 3 };
 

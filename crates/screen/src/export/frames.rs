@@ -7,9 +7,10 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::{RecordingEvent, RecordingHeader, RecordingWriter};
+use crate::contract::{ScreenLimits, ScreenSize};
 use crate::palette::Theme;
 use crate::runs::{RunPainter, TextRun};
-use crate::screen::{Screen, ScreenLimits, ScreenSize};
+use crate::screen::Screen;
 
 /// Changes within this time are one frame.
 const FRAME_INTERVAL: Duration = Duration::from_millis(33);

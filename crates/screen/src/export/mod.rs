@@ -20,7 +20,7 @@ pub use gif::Gif;
 pub use html::Html;
 pub use txt::Txt;
 
-use crate::screen::ScreenSize;
+use crate::contract::ScreenSize;
 
 /// What is known before the first event.
 #[derive(Debug, Clone, PartialEq, Eq)]

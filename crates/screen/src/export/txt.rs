@@ -4,8 +4,9 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use super::{RecordingEvent, RecordingHeader, RecordingWriter};
+use crate::contract::ScreenLimits;
 use crate::line;
-use crate::screen::{Screen, ScreenLimits};
+use crate::screen::Screen;
 
 /// What a person would have scrolled through. Lines that were wrapped are whole again; what a
 /// full-screen program drew is not in it, unless it is there still.

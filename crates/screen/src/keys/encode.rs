@@ -1,7 +1,7 @@
 //! Keys as bytes: the way of xterm, and the Kitty keyboard protocol.
 
 use super::{Key, Mods, Press};
-use crate::Personality;
+use crate::contract::Personality;
 use crate::term::modes::Modes;
 
 pub(super) const DISAMBIGUATE: u8 = 1;

@@ -8,7 +8,7 @@ mod encode;
 mod mouse;
 mod name;
 
-use crate::Personality;
+use crate::contract::Personality;
 use crate::term::modes::Modes;
 
 /// The keys that have a name in both personalities, with their spelling.

@@ -10,8 +10,9 @@ use std::collections::HashMap;
 pub use profile::Profile;
 
 use crate::cell::{Attrs, Cell, CellPart};
+use crate::contract::ScreenSize;
 use crate::palette::{ColorSlot, Palette, Rgb};
-use crate::screen::{CursorShape, Screen, ScreenSize};
+use crate::screen::{CursorShape, Screen};
 use crate::{CELL_HEIGHT, CELL_WIDTH};
 use font::{FontFace, Fonts, GlyphMask};
 

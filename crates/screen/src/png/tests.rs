@@ -1,7 +1,8 @@
 use sha2::{Digest, Sha256};
 
 use super::*;
-use crate::{ScreenLimits, ScreenSize, Theme};
+use crate::Theme;
+use crate::contract::{ScreenLimits, ScreenSize};
 
 fn screen(cols: u16, rows: u16, bytes: &[u8]) -> Screen {
     let mut screen = Screen::new(ScreenSize { cols, rows }, ScreenLimits::default());

@@ -4,8 +4,8 @@ use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::{Term, TermCursor};
-use crate::Personality;
 use crate::cell::{Cell, CellPart};
+use crate::contract::Personality;
 use crate::grid::Grid;
 
 impl Term {

@@ -17,10 +17,10 @@ use serde::{Deserialize, Serialize};
 use unicode_width::UnicodeWidthChar;
 
 use crate::cell::{Cell, CellPart, Clusters, Glyph, Style};
+use crate::contract::{Personality, ScreenEvent, ScreenSize};
 use crate::grid::{Area, Grid, Row};
 use crate::history::History;
 use crate::palette::Palette;
-use crate::{Personality, ScreenEvent, ScreenSize};
 use modes::Modes;
 
 /// Where the next character goes, and how it will look.

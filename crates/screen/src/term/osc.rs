@@ -1,9 +1,9 @@
 //! `OSC` strings: title, colours, prompt marks.
 
 use super::Term;
+use crate::contract::{PromptMark, ScreenEvent};
 use crate::palette::{self, ColorSlot};
 use crate::sequence::End;
-use crate::{PromptMark, ScreenEvent};
 
 impl Term {
     pub(crate) fn dispatch_osc(&mut self, data: &[u8], end: End) {

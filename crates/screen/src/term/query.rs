@@ -4,9 +4,10 @@
 //! `CSI 5 n`. Programs that were scripted against its silence keep seeing it.
 
 use super::Term;
+use crate::contract::Personality;
 use crate::palette::ColorSlot;
 use crate::sequence::{End, Sequence};
-use crate::{CELL_HEIGHT, CELL_WIDTH, Personality};
+use crate::{CELL_HEIGHT, CELL_WIDTH};
 
 /// What `XTGETTCAP` may ask for.
 const CAPABILITIES: &[(&str, &str)] = &[

@@ -1,8 +1,8 @@
 //! Resize with reflow: text is wrapped anew, and no text is lost that the scrollback can hold.
 
 use super::{Page, Term, TermCursor, default_tabs};
-use crate::ScreenSize;
 use crate::cell::{Cell, CellPart, Clusters};
+use crate::contract::ScreenSize;
 use crate::grid::{Grid, Row, trim_stored};
 use crate::history::History;
 use crate::line;
