@@ -8,6 +8,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use model::address::{NoSingleId, pick_by_id};
 use model::control::permits::{PermitAnswer, PermitRequest, PermitRoute, PermitVerdict};
 use model::failure::{Failure, FailureKind};
 use model::time::Time;
@@ -138,26 +139,31 @@ pub fn choose_request(
     session: &str,
     wanted: Option<&str>,
 ) -> Result<PermitRequest, PermitError> {
-    let is_meant = |request: &&PermitRequest| {
+    let of_session = |request: &&PermitRequest| {
         let name = format!("{}:{}", request.agent, request.session);
-        let of_session = request.session.starts_with(session) || name == session;
-        let begins = |wanted: &str| {
-            request.id.get(..wanted.len()).is_some_and(|front| front.eq_ignore_ascii_case(wanted))
-        };
-        of_session && wanted.is_none_or(begins)
+        request.session.starts_with(session) || name == session
     };
-    let meant: Vec<&PermitRequest> = requests.iter().filter(is_meant).collect();
-    match (meant.as_slice(), wanted) {
-        ([one], _) => Ok((*one).clone()),
-        ([], Some(wanted)) => {
+    let asked = requests.iter().filter(of_session);
+    let several = |text: &str, several: Vec<&PermitRequest>| PermitError::Several {
+        text: text.to_owned(),
+        candidates: several.iter().map(|one| one.id.clone()).collect(),
+    };
+    let Some(wanted) = wanted else {
+        let asked: Vec<&PermitRequest> = asked.collect();
+        return match asked[..] {
+            [one] => Ok(one.clone()),
+            [] => Err(PermitError::NothingAsked { session: session.to_owned() }),
+            _ => Err(several(session, asked)),
+        };
+    };
+    // Ids of requests are ULIDs, which may be typed in any case.
+    match pick_by_id(asked, &wanted.to_ascii_uppercase(), |request| [&request.id]) {
+        Ok(one) => Ok(one.clone()),
+        Err(NoSingleId::Several(all)) => Err(several(wanted, all)),
+        Err(NoSingleId::Nothing) => {
             let why = "it was answered, its time is up, or it never was".to_owned();
             Err(PermitError::Gone { id: wanted.to_owned(), why })
         }
-        ([], None) => Err(PermitError::NothingAsked { session: session.to_owned() }),
-        (several, _) => Err(PermitError::Several {
-            text: wanted.unwrap_or(session).to_owned(),
-            candidates: several.iter().map(|one| one.id.clone()).collect(),
-        }),
     }
 }
 

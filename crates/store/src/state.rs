@@ -251,6 +251,7 @@ impl StateStore {
             transaction.execute_batch(step).map_err(&failed)?;
             transaction.pragma_update(None, "user_version", index as i64 + 1).map_err(&failed)?;
             transaction.commit().map_err(&failed)?;
+            tracing::info!(version = index + 1, "the store was migrated");
         }
         Ok(())
     }

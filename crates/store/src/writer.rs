@@ -64,7 +64,9 @@ impl Deref for StoreWriter {
 
 /// Becomes the writer, waiting for another one for at most `timeout`.
 pub fn become_writer(home: &Path, timeout: Duration) -> Result<StoreWriter, WriterError> {
-    Ok(StoreWriter { state: OnceCell::new(), lock: WriterLock::take(home, timeout)? })
+    let lock = WriterLock::take(home, timeout)?;
+    tracing::debug!("became the writer");
+    Ok(StoreWriter { state: OnceCell::new(), lock })
 }
 
 impl StoreWriter {
@@ -77,7 +79,7 @@ impl StoreWriter {
         Ok(self.state.get_or_init(|| opened))
     }
 
-    /// As `Writer::state`, to be changed.
+    /// As [`StoreWriter::state`], to be changed.
     pub fn state_mut(&mut self) -> Result<&mut StateStore, StateError> {
         self.state()?;
         let Some(state) = self.state.get_mut() else { unreachable!("it has just been opened") };

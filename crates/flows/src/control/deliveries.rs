@@ -15,7 +15,8 @@ use store::state::{DeliveryQuery, StateError, StateStore};
 use sys::machine::Machine;
 
 use super::pasted::read_pasted;
-use super::running::read_turn;
+use super::rivals::{EqualRecord, choose_late, is_provable, read_rivals};
+use super::running::{STAMP_SLACK, read_turn};
 use crate::caller::name_calling_session;
 use crate::observe::{Observation, Observed};
 use crate::timeouts::{NOTE_DONE_TIMEOUT, NOTE_TAKEN_TIMEOUT};
@@ -51,6 +52,11 @@ impl ControlLedger {
     #[must_use]
     pub fn for_caller(self, observation: &Observation) -> Self {
         Self { caller: name_calling_session(&self.machine, observation), ..self }
+    }
+
+    /// The session of the agent that calls, or the agent and its pid; none if a person does.
+    pub(super) fn caller(&self) -> Option<&str> {
+        self.caller.as_deref()
     }
 
     /// Notes a delivery. One whose key another has is not noted: the other is returned.
@@ -133,9 +139,10 @@ pub fn judge_delivery(
     let is_session =
         |one: &&Observed| one.session.agent == record.agent && one.session.id == record.session;
     let one = observation.sessions.iter().find(is_session);
-    if record.state != DeliveryState::Accepted {
+    // Where no Enter was pressed, whoever sent the text later did so by other means.
+    if is_provable(record.state) {
         if let Some(one) = one {
-            prove_late(&mut record, one);
+            prove_late(&mut record, one, machine);
         }
         let is_settled = !matches!(record.state, DeliveryState::Ready | DeliveryState::Composed);
         if !is_settled && machine.probe_process(&sender).is_dead() {
@@ -161,29 +168,36 @@ pub fn judge_delivery(
 }
 
 /// Looks for the record of a text of which only the hash is known.
-fn prove_late(record: &mut DeliveryRecord, one: &Observed) {
+fn prove_late(record: &mut DeliveryRecord, one: &Observed, machine: &Machine) {
     let Some(source) = &one.source else { return };
-    let mut found: Option<(PromptMatch, Option<Time>)> = None;
+    let since = record.begun_at.minus(STAMP_SLACK);
+    let mut found: Vec<EqualRecord> = Vec::new();
     let mut say = |entry: model::conversation::ConversationEntry| {
-        if found.is_some() || entry.role != ConversationRole::User || entry.subagent.is_some() {
+        let is_older = entry.at.is_some_and(|at| at < since);
+        if is_older || entry.role != ConversationRole::User || entry.subagent.is_some() {
             return;
         }
         let is_normalised = |text: &str| {
             sys::hash::sha256(normalise_prompt(text).as_bytes()) == record.normalised_sha256
         };
         if sys::hash::sha256(entry.text.as_bytes()) == record.sha256 {
-            found = Some((PromptMatch::Exact, entry.at));
+            found.push((PromptMatch::Exact, entry.at));
         } else if is_normalised(&entry.text) {
-            found = Some((PromptMatch::Normalised, entry.at));
+            found.push((PromptMatch::Normalised, entry.at));
         } else if read_pasted(&record.agent, source, &entry.text)
             .is_some_and(|pasted| is_normalised(&pasted))
         {
-            found = Some((PromptMatch::Indirect, entry.at));
+            found.push((PromptMatch::Indirect, entry.at));
         }
     };
     let read =
         crate::converse::read_conversation(&record.agent, source, record.noted_end, &mut say);
-    let (Ok(end), Some((matched, at))) = (read, found) else { return };
+    let Ok(end) = read else { return };
+    if found.is_empty() {
+        return;
+    }
+    let own = choose_late(record, &found, &read_rivals(machine, record));
+    let Some((matched, at)) = own else { return };
     record.state = record.state.after(DeliverySign::Recorded(Some(matched)));
     record.matched = Some(matched);
     (record.reason, record.screen) = (None, None);

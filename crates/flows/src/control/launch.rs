@@ -435,11 +435,14 @@ impl StartedAgent {
             text,
             self.plan.channel,
         )?;
+        delivery.record.by = scene.ledger.caller().map(str::to_owned);
         scene.ledger.keep_delivery(&delivery.record);
         let terms = SubmitTerms {
             over_person: false,
             ready_timeout: Some(FRESH_READY_TIMEOUT),
             accept_timeout: request.accept_timeout,
+            if_enters: None,
+            control: self.plan.control,
         };
         let submitted = delivery.submit(&self.hosted, terms, scene.observe)?;
         self.note_delivery(&delivery);

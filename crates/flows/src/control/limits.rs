@@ -5,7 +5,7 @@ use model::control::fuses::ResumeAtReset;
 use model::session::SessionName;
 use model::time::Time;
 
-use super::prompt::find_named;
+use super::ready_agent::find_named;
 use super::who::look_at_holders;
 use crate::converse::read_conversation;
 use crate::observe::{Observation, Observed};

@@ -4,40 +4,30 @@
 //! Whether the prompt arrived is told by the agent's transcript, from where it ended before. Nothing is
 //! sent a second time.
 
-use std::collections::HashSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use adapters::control::PermissionChannel;
-use adapters::{AgentControl, TranscriptSource};
 use model::control::delivery::{
     DeliveryChannel, DeliveryRecord, DeliverySign, DeliveryState, TurnEnd,
 };
-use model::control::holders::{HandOverWay, holders_of_session};
+use model::control::holders::holders_of_session;
 use model::control::note::ControlEvent;
 use model::control::prompt::{PromptRoute, check_prompt_text};
 use model::control::refusal::DriveRefusal;
 use model::hosted::wire::SubmissionState;
 use model::hosted::{FaultCode, HostFault};
-use model::liveness::{Death, Liveness};
-use model::session::{SessionKind, SessionName};
-use model::status::Activity;
+use model::session::SessionName;
 
 use super::conversation::ConversationClue;
 use super::deliveries::{ControlLedger, judge_delivery};
-use super::fresh::{ToldConversation, begins_another, find_unattached, is_fresh, moved_on_to};
-use super::queue::put_in_queue;
+use super::queue::{QueueOutcome, put_in_queue};
+use super::ready_agent::{PromptWay, ReadyAgent, find_named, wait_until_ready};
 use super::running::{
     DeliveryFault, LookAtMachine, RunningDelivery, SubmitTerms, TurnWait, wait_for_change,
-    watch_transcript,
 };
-use super::who::{agents_within, describe_holders};
-use crate::observe::{Observation, Observed};
-use crate::permit_files::{find_input_file, put_prompt};
-use crate::permits::permits_directory;
-use crate::resume::resume_line;
+use crate::permit_files::put_prompt;
 use crate::terminal::TerminalHome;
-use crate::timeouts::{LONGEST_WATCH_SPAN, PROOF_INTERVAL};
+use crate::timeouts::{PROOF_INTERVAL, QUEUE_COMMAND_TIMEOUT};
 use sys::dropped::NoteDropped;
 use sys::machine::Machine;
 
@@ -116,31 +106,6 @@ impl From<DeliveryFault> for PromptError {
     }
 }
 
-/// An agent that can take the prompt now.
-struct ReadyAgent {
-    name: SessionName,
-    way: PromptWay,
-    source: Option<Box<TranscriptSource>>,
-    control: &'static AgentControl,
-    /// Whether its record holds a prompt.
-    prompted: bool,
-    /// The path that it was told to write to, of one without a conversation.
-    path: Option<PathBuf>,
-    /// Of one without a conversation, where that will be and which are there already.
-    new_in: Option<(String, HashSet<String>)>,
-}
-
-/// How the prompt gets to it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum PromptWay {
-    /// Through the terminal of that id.
-    Terminal(String),
-    /// By the agent's own queue.
-    Queue(&'static [&'static str]),
-    /// By a line in a file that the agent reads; it runs in the terminal of that id, if in any.
-    Lines(PathBuf, Option<String>),
-}
-
 /// Delivers a prompt. `observe` looks at the machine anew each time it is called.
 pub fn deliver_prompt(
     home: &TerminalHome,
@@ -148,7 +113,8 @@ pub fn deliver_prompt(
     ledger: &mut ControlLedger,
     observe: &mut LookAtMachine<'_>,
 ) -> Result<DeliveryRecord, PromptError> {
-    let agent = match wait_until_ready(home, request, observe) {
+    let until = Instant::now() + request.idle_timeout;
+    let mut agent = match wait_until_ready(home, request, until, observe) {
         Err(PromptError::Refused(DriveRefusal::SeveralHolders { pids })) => {
             let detail = serde_json::json!({ "pids": pids });
             ledger.keep_event(ControlEvent::HoldersConflict, &request.target, detail);
@@ -169,25 +135,20 @@ pub fn deliver_prompt(
         request.is_command,
     )
     .map_err(DriveRefusal::Text)?;
-    let clue = ConversationClue {
-        agent: agent.name.agent.clone(),
-        id: Some(agent.name.id.clone()).filter(|id| !id.is_empty()),
-        path: agent.path,
-        new_in: agent.new_in,
-        terminal: match &agent.way {
-            PromptWay::Terminal(id) => Some(id.clone()),
-            PromptWay::Lines(_, terminal) => terminal.clone(),
-            PromptWay::Queue(_) => None,
-        },
-    };
-    let mut delivery = RunningDelivery::prepare(&home.machine, clue, agent.source, text, channel)?;
+    let (clue, source) = (agent.clue(), agent.source.take());
+    let mut delivery = RunningDelivery::prepare(&home.machine, clue, source, text, channel)?;
     delivery.record.key.clone_from(&request.key);
+    delivery.record.by = ledger.caller().map(str::to_owned);
     if let Some(earlier) = note_begin(&delivery.record, ledger)? {
         return await_earlier(home, &earlier, request, ledger, observe);
     }
     sys::pause::pause_at("prompt.noted");
-    let done = send_prompt(home, &agent.way, &mut delivery, request, observe);
-    if matches!(done, Err(PromptError::Refused(_) | PromptError::NotReady { .. })) {
+    let done = send_in_turn(home, agent, &mut delivery, request, until, ledger, observe);
+    let unwritten = matches!(
+        done,
+        Err(PromptError::Refused(_) | PromptError::NotReady { .. } | PromptError::StillWorking(_))
+    );
+    if unwritten {
         delivery.record.state = DeliveryState::Refused;
     }
     sys::pause::pause_at("prompt.before-note");
@@ -245,20 +206,45 @@ fn await_earlier(
     }
 }
 
-/// Sends it on its way and waits for the proof.
+/// Sends it to an agent that is idle: one that another prompt came before is waited for again.
+fn send_in_turn(
+    home: &TerminalHome,
+    mut agent: ReadyAgent,
+    delivery: &mut RunningDelivery,
+    request: &PromptRequest,
+    until: Instant,
+    ledger: &mut ControlLedger,
+    observe: &mut LookAtMachine<'_>,
+) -> Result<(), PromptError> {
+    while !send_prompt(home, &agent, delivery, request, observe)? {
+        let mut next = wait_until_ready(home, request, until, observe)?;
+        if next.way != agent.way {
+            return Err(DriveRefusal::MovedOn { now: Some(next.name.id) }.into());
+        }
+        delivery.aim_at(next.clue(), next.source.take())?;
+        ledger.keep_delivery(&delivery.record);
+        agent = next;
+    }
+    Ok(())
+}
+
+/// Sends it on its way and waits for the proof. `false` if Enter was pressed since the agent was seen idle: nothing was
+/// written then.
 fn send_prompt(
     home: &TerminalHome,
-    way: &PromptWay,
+    agent: &ReadyAgent,
     delivery: &mut RunningDelivery,
     request: &PromptRequest,
     observe: &mut LookAtMachine<'_>,
-) -> Result<(), PromptError> {
-    let terminal = match way {
+) -> Result<bool, PromptError> {
+    let terminal = match &agent.way {
         PromptWay::Terminal(terminal) => terminal,
         PromptWay::Queue(words) => {
-            return send_to_queue(home, words, delivery, request, observe);
+            return send_to_queue(home, words, delivery, request, observe).map(|()| true);
         }
-        PromptWay::Lines(input, _) => return send_line(home, input, delivery, request, observe),
+        PromptWay::Lines(input, _) => {
+            return send_line(home, input, delivery, request, observe).map(|()| true);
+        }
     };
     let session = home.open_session(terminal)?;
     if let Err(fault) = session.check_can_receive() {
@@ -269,6 +255,8 @@ fn send_prompt(
         over_person: request.over_person,
         ready_timeout: None,
         accept_timeout: request.accept_timeout,
+        if_enters: agent.enters,
+        control: agent.control,
     };
     let submitted = delivery.submit(&session, terms, observe);
     let submitted = match submitted {
@@ -288,10 +276,11 @@ fn send_prompt(
         SubmissionState::ComposerNotEmpty => Err(DriveRefusal::ComposerNotEmpty.into()),
         SubmissionState::PersonTypes => Err(DriveRefusal::PersonTypes.into()),
         SubmissionState::NotReady => Err(PromptError::NotReady { screen: submitted.screen }),
-        _ if delivery.record.state == DeliveryState::Accepted => Ok(()),
+        SubmissionState::Overtaken => Ok(false),
+        _ if delivery.record.state == DeliveryState::Accepted => Ok(true),
         _ => {
             follow_conversation(delivery, observe);
-            Ok(())
+            Ok(true)
         }
     }
 }
@@ -306,7 +295,16 @@ fn send_to_queue(
 ) -> Result<(), PromptError> {
     let name = SessionName::new(&delivery.clue.agent, &delivery.record.session);
     let mut goes_on = agent_watch(&home.machine, &name, observe);
-    put_in_queue(delivery, words, &request.path)?;
+    let command_time = QUEUE_COMMAND_TIMEOUT.min(request.accept_timeout);
+    let said = put_in_queue(delivery, words, &request.path, command_time)?;
+    if let QueueOutcome::NotSaid(why) = said {
+        delivery.sign(DeliverySign::Entered);
+        if !delivery.await_proof(request.accept_timeout, observe, &mut goes_on) {
+            delivery.sign(DeliverySign::ProofTimeout { still_shown: false });
+            delivery.record.reason = Some(why);
+        }
+        return Ok(());
+    }
     delivery.sign(DeliverySign::Enqueued);
     let patience = match request.wait_idle {
         true => request.idle_timeout,
@@ -358,13 +356,13 @@ fn follow_conversation(delivery: &mut RunningDelivery, observe: &mut LookAtMachi
     if one.session.id == delivery.record.session {
         return;
     }
-    let noted_end = std::mem::replace(&mut delivery.record.noted_end, 0);
-    let source = std::mem::replace(&mut delivery.source, one.source.clone());
+    let session = std::mem::replace(&mut delivery.record.session, one.session.id.clone());
+    let place = delivery.go_to(one.source.clone());
     if delivery.source.is_some() && delivery.look_for_proof(observe) {
-        delivery.record.session.clone_from(&one.session.id);
         return;
     }
-    (delivery.record.noted_end, delivery.source) = (noted_end, source);
+    delivery.go_back(place);
+    delivery.record.session = session;
     let now = &one.session.id;
     delivery.record.reason = Some(format!("moved-on: its agent has the conversation {now} by now"));
 }
@@ -406,227 +404,5 @@ fn agent_watch(
     move || {
         let is_dead = |one: &model::identity::Identity| machine.probe_process(one).is_dead();
         alive.is_empty() || !alive.iter().all(is_dead)
-    }
-}
-
-/// Waits for an agent that works, and refuses everything else that is in the way.
-fn wait_until_ready(
-    home: &TerminalHome,
-    request: &PromptRequest,
-    observe: &mut LookAtMachine<'_>,
-) -> Result<ReadyAgent, PromptError> {
-    let until = Instant::now() + request.idle_timeout;
-    loop {
-        let observation = observe().map_err(PromptError::Observe)?;
-        let (agent, activity) = check_agent(&observation, home, request)?;
-        match activity {
-            // Its own queue takes it in any activity.
-            _ if matches!(agent.way, PromptWay::Queue(_)) => return Ok(agent),
-            Activity::Working if !request.into_working => {}
-            Activity::Unknown if !request.into_working && !agent.is_fresh(home) => {
-                return Err(DriveRefusal::ActivityUnknown.into());
-            }
-            _ => return Ok(agent),
-        }
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(PromptError::StillWorking(request.idle_timeout.as_secs()));
-        }
-        let watch = agent.source.as_deref().and_then(watch_transcript);
-        wait_for_change(watch.as_ref(), left.min(LONGEST_WATCH_SPAN));
-    }
-}
-
-/// The agent behind the target, if nothing but its work stands in the way.
-fn check_agent(
-    observation: &Observation,
-    home: &TerminalHome,
-    request: &PromptRequest,
-) -> Result<(ReadyAgent, Activity), DriveRefusal> {
-    let gone = || DriveRefusal::NotAlive { why: "it is not listed any more".to_owned() };
-    let target = find_named(observation, &request.target).ok_or_else(gone)?;
-    let named_terminal = (target.session.kind == SessionKind::Hosted).then_some(target);
-    let one = match named_terminal {
-        Some(terminal) if terminal.session.linked.is_empty() => {
-            let agent = new_agent(observation, home, terminal)?;
-            return Ok((agent, Activity::Unknown));
-        }
-        Some(terminal) => {
-            let one = linked_agent(observation, terminal)?;
-            if let Some(told) = begins_another(home, terminal, one) {
-                let cwd = one.session.digest.cwd.as_deref();
-                let agent = beginning_agent(observation, terminal, one.session.agent, cwd, told)?;
-                return Ok((agent, Activity::Unknown));
-            }
-            one
-        }
-        None => target,
-    };
-    let not_driven = || DriveRefusal::NotDriven { agent: one.session.agent.to_owned() };
-    let adapter = adapters::by_id(one.session.agent).ok_or_else(not_driven)?;
-    let control = adapter.control_table().ok_or_else(not_driven)?;
-    if control.interactive.is_none() {
-        return Err(not_driven());
-    }
-    if !one.verdict.liveness.is_alive() {
-        return Err(refuse_dead(observation, home, one));
-    }
-    let holders = holders_of_session(&one.session);
-    let live: Vec<u32> = holders
-        .iter()
-        .filter(|holder| holder.liveness.is_alive())
-        .filter_map(|holder| holder.process.pid)
-        .collect();
-    if live.len() > 1 && named_terminal.is_none() {
-        return Err(DriveRefusal::SeveralHolders { pids: live });
-    }
-    let linked = one.session.linked.iter().find(|linked| linked.agent == "terminal");
-    let terminal = named_terminal.map(|terminal| &terminal.session.id);
-    let terminal = terminal.or(linked.map(|linked| &linked.id));
-    let activity = one.verdict.activity.unwrap_or(Activity::Unknown);
-    let reads_lines = control.permission_channel == PermissionChannel::FilePair;
-    let permits = permits_directory(home.machine.home());
-    let input = reads_lines.then(|| find_input_file(&permits, &live)).flatten();
-    let works = request.into_working && activity == Activity::Working;
-    let way = choose_way(input, terminal, control.queue.filter(|_| terminal.is_none() || works));
-    let way = way.ok_or_else(|| refuse_unreachable(one))?;
-    if activity == Activity::Waiting {
-        let asking = one.session.claims.iter().find_map(|claim| claim.waiting_for.clone());
-        return Err(DriveRefusal::AgentWaits { question: asking });
-    }
-    let ready = ReadyAgent {
-        name: one.session.session_name(),
-        way,
-        source: one.source.clone(),
-        control,
-        prompted: one.session.digest.turns > 0 || one.session.digest.first_prompt.is_some(),
-        path: None,
-        new_in: None,
-    };
-    Ok((ready, activity))
-}
-
-/// How a prompt gets to a live conversation, if in any way. Its own queue keeps the order of turns as the agent has it.
-fn choose_way(
-    input: Option<PathBuf>,
-    terminal: Option<&String>,
-    queue: Option<&'static [&'static str]>,
-) -> Option<PromptWay> {
-    if let Some(input) = input {
-        return Some(PromptWay::Lines(input, terminal.cloned()));
-    }
-    queue.map(PromptWay::Queue).or_else(|| terminal.cloned().map(PromptWay::Terminal))
-}
-
-impl ReadyAgent {
-    /// Whether it is proven to have been told nothing yet.
-    fn is_fresh(&self, home: &TerminalHome) -> bool {
-        let (PromptWay::Terminal(terminal) | PromptWay::Lines(_, Some(terminal))) = &self.way
-        else {
-            return false;
-        };
-        let session = home.open_session(terminal);
-        !self.prompted && session.is_ok_and(|session| is_fresh(&session, self.control))
-    }
-}
-
-/// An agent that begins its conversation with the first prompt.
-fn new_agent(
-    observation: &Observation,
-    home: &TerminalHome,
-    terminal: &Observed,
-) -> Result<ReadyAgent, DriveRefusal> {
-    let nobody = || DriveRefusal::NotAlive {
-        why: "no agent with a session of its own runs in that terminal".to_owned(),
-    };
-    let (agent, cwd) = find_unattached(observation, home, terminal).ok_or_else(nobody)?;
-    beginning_agent(observation, terminal, agent, cwd, ToldConversation::default())
-}
-
-fn beginning_agent(
-    observation: &Observation,
-    terminal: &Observed,
-    agent: &'static str,
-    cwd: Option<&str>,
-    told: ToldConversation,
-) -> Result<ReadyAgent, DriveRefusal> {
-    let not_driven = || DriveRefusal::NotDriven { agent: agent.to_owned() };
-    let control = adapters::by_id(agent).and_then(|adapter| adapter.control_table());
-    let control = control.filter(|control| control.interactive.is_some());
-    let before = observation.known_ids().map(str::to_owned).collect();
-    Ok(ReadyAgent {
-        name: SessionName::new(agent, told.id.unwrap_or_default()),
-        path: told.path,
-        way: PromptWay::Terminal(terminal.session.id.clone()),
-        source: None,
-        control: control.ok_or_else(not_driven)?,
-        prompted: false,
-        new_in: cwd.map(|cwd| (cwd.to_owned(), before)),
-    })
-}
-
-/// A conversation without a process: its agent may have gone on to another one.
-fn refuse_dead(observation: &Observation, home: &TerminalHome, one: &Observed) -> DriveRefusal {
-    let was_here = |claim: &&model::session::ProcessClaim| {
-        claim.liveness == Liveness::Dead(Death::NotAttached)
-    };
-    let pids: Vec<u32> =
-        one.session.claims.iter().filter(was_here).filter_map(|claim| claim.identity.pid).collect();
-    let has_it = |other: &&Observed| {
-        other.session.agent == one.session.agent
-            && holders_of_session(&other.session).iter().any(|holder| {
-                holder.liveness.is_alive()
-                    && holder.process.pid.is_some_and(|pid| pids.contains(&pid))
-            })
-    };
-    let mut others = observation.sessions.iter();
-    let now = others.find(has_it).map(|other| other.session.id.clone());
-    match now.or_else(|| moved_on_to(observation, home, one)) {
-        Some(id) => DriveRefusal::MovedOn { now: Some(id) },
-        None => DriveRefusal::NotAlive { why: one.verdict.liveness.reason_code().to_owned() },
-    }
-}
-
-fn refuse_unreachable(one: &Observed) -> DriveRefusal {
-    let view = describe_holders(one).hand_over;
-    if let (HandOverWay::SupervisorCommand, Some(command)) = (view.how, view.command) {
-        let how = format!("`{command}` has it let go; then `ostler resume {}`", one.session.id);
-        return DriveRefusal::NotReachable { how };
-    }
-    let resume = resume_line(&one.session);
-    let how = resume.map_or_else(
-        || "start it in a terminal of ostler's: `ostler launch`".to_owned(),
-        |_| {
-            format!(
-                "`ostler resume {} --take-over` takes it into a terminal of ostler's",
-                one.session.id
-            )
-        },
-    );
-    DriveRefusal::NotReachable { how }
-}
-
-pub(super) fn find_named<'a>(
-    observation: &'a Observation,
-    name: &SessionName,
-) -> Option<&'a Observed> {
-    observation
-        .sessions
-        .iter()
-        .find(|one| one.session.id == name.id && one.session.agent == name.agent)
-}
-
-/// The one agent's session that runs in a terminal.
-fn linked_agent<'a>(
-    observation: &'a Observation,
-    terminal: &Observed,
-) -> Result<&'a Observed, DriveRefusal> {
-    let mut linked = agents_within(observation, terminal).into_iter();
-    match (linked.next(), linked.next()) {
-        (Some(one), None) => Ok(one),
-        (Some(_), Some(_)) => Err(DriveRefusal::SeveralHolders { pids: Vec::new() }),
-        (None, _) => Err(DriveRefusal::NotAlive {
-            why: "no agent with a session of its own runs in that terminal".to_owned(),
-        }),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use adapters::control::{TemplateValues, fill_template};
 use model::control::refusal::DriveRefusal;
@@ -11,8 +11,17 @@ use model::hosted::{FaultCode, HostFault};
 use super::launch_plan::find_program;
 use super::prompt::PromptError;
 use super::running::RunningDelivery;
-use crate::timeouts::{QUEUE_COMMAND_INTERVAL, QUEUE_COMMAND_TIMEOUT};
+use crate::timeouts::QUEUE_COMMAND_INTERVAL;
 use sys::dropped::NoteDropped;
+
+/// What became of a text that was handed to an agent's queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum QueueOutcome {
+    /// The queue has it.
+    Taken,
+    /// The command was ended before it said so: the queue may have it.
+    NotSaid(String),
+}
 
 /// Has the agent's own command put the text into the conversation's queue. The text is an argument of that
 /// command: other processes of the machine can read it while it runs.
@@ -20,7 +29,8 @@ pub(super) fn put_in_queue(
     delivery: &RunningDelivery,
     words: &[&str],
     path: &OsStr,
-) -> Result<(), PromptError> {
+    patience: Duration,
+) -> Result<QueueOutcome, PromptError> {
     let values = TemplateValues {
         id: Some(&delivery.record.session),
         text: Some(&delivery.text),
@@ -42,20 +52,25 @@ pub(super) fn put_in_queue(
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|error| failed(format!("`{program}` could not be run: {error}")))?;
-    let until = Instant::now() + QUEUE_COMMAND_TIMEOUT;
+    let until = Instant::now() + patience;
     let status = loop {
         match child.try_wait().map_err(|error| failed(error.to_string()))? {
             Some(status) => break status,
             None if Instant::now() >= until => {
                 child.kill().note_dropped("ending a queue command that hangs");
-                child.wait().note_dropped("reaping it");
-                return Err(failed(format!("`{program}` did not end within 20 s")));
+                let ended = child.wait().ok_or_note("reaping it");
+                if ended.is_some_and(|status| status.success()) {
+                    return Ok(QueueOutcome::Taken);
+                }
+                let seconds = patience.as_secs();
+                let why = format!("`{program}` did not end within {seconds} s; it may be queued");
+                return Ok(QueueOutcome::NotSaid(why));
             }
             None => std::thread::sleep(QUEUE_COMMAND_INTERVAL),
         }
     };
     if status.success() {
-        return Ok(());
+        return Ok(QueueOutcome::Taken);
     }
     let mut said = String::new();
     if let Some(mut stderr) = child.stderr.take() {

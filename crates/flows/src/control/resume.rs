@@ -6,13 +6,14 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use model::control::delivery::DeliveryState;
 use model::control::holders::{
     ConversationHolder, HandOverCaller, HandOverWay, check_resumable, decide_hand_over,
     holders_of_session,
 };
 use model::control::note::ControlEvent;
 use model::control::refusal::DriveRefusal;
-use model::control::wire::{LaunchResult, LaunchState};
+use model::control::wire::{LaunchResult, LaunchState, launch_failure};
 use model::rules::judge::proven_owners;
 use model::session::{SessionKind, SessionName};
 use model::status::Activity;
@@ -23,7 +24,8 @@ use sys::machine::Machine;
 use super::launch::{LaunchError, LaunchRequest, LaunchScene, StartedAgent};
 use super::launch_plan::{ResumedConversation, plan_start};
 use super::launch_terms::{check_alone, hold_place};
-use super::prompt::find_named;
+use super::prompt::{PromptError, PromptRequest, TurnPause, deliver_prompt};
+use super::ready_agent::find_named;
 use super::running::{wait_for_change, watch_transcript};
 use super::who::look_at_holders;
 use crate::observe::{Observation, Observed};
@@ -207,13 +209,17 @@ fn take_over(
         HandOverWay::Attach => {
             let terminal = holders.iter().find_map(|holder| holder.terminal.clone());
             let plan = plan_resume(request, one, scene)?;
-            Ok(Some(LaunchResult {
+            let attached = LaunchResult {
                 terminal,
                 state: LaunchState::Ready,
                 process: holders.first().map(|holder| (&holder.process).into()),
                 reason: Some("it runs in a terminal of ostler's: nothing was restarted".to_owned()),
                 ..plan.blank_result(&request.start)
-            }))
+            };
+            match plan.text {
+                Some(text) => prompt_attached(request, text, attached, scene).map(Some),
+                None => Ok(Some(attached)),
+            }
         }
         HandOverWay::StopAndResume => {
             let live: Vec<u32> = holders.iter().filter_map(|holder| holder.process.pid).collect();
@@ -231,6 +237,56 @@ fn take_over(
         HandOverWay::Wait | HandOverWay::None => {
             Err(DriveRefusal::NotTaken { why: reason.to_owned() }.into())
         }
+    }
+}
+
+/// Gives the prompt to an agent that runs in a terminal of ostler's already.
+fn prompt_attached(
+    request: &ResumeRequest,
+    text: String,
+    mut result: LaunchResult,
+    scene: &mut LaunchScene<'_>,
+) -> Result<LaunchResult, LaunchError> {
+    let prompt = PromptRequest {
+        target: request.target.clone(),
+        text,
+        into_working: false,
+        is_command: false,
+        over_person: false,
+        key: None,
+        wait_idle: request.start.wait_idle,
+        idle_timeout: request.start.turn_timeout,
+        accept_timeout: request.start.accept_timeout,
+        path: request.start.path.clone(),
+    };
+    let (state, record) =
+        match deliver_prompt(scene.terminals, &prompt, scene.ledger, scene.observe) {
+            Ok(record) if record.state == DeliveryState::Accepted => {
+                (LaunchState::Accepted, Some(record))
+            }
+            Ok(record) => {
+                result.reason.clone_from(&record.reason);
+                (LaunchState::Ready, Some(record))
+            }
+            Err(PromptError::Unfinished(record, TurnPause::Asks)) => {
+                (LaunchState::Blocked, Some(*record))
+            }
+            Err(PromptError::Unfinished(record, TurnPause::TimedOut)) => {
+                (LaunchState::Waiting, Some(*record))
+            }
+            Err(PromptError::Refused(refusal)) => return Err(refusal.into()),
+            Err(PromptError::Terminal(fault)) => return Err(fault.into()),
+            Err(error @ (PromptError::StillWorking(_) | PromptError::NotReady { .. })) => {
+                result.reason = Some(error.to_string());
+                (LaunchState::Waiting, None)
+            }
+            Err(error) => return Err(LaunchError::Observe(error.to_string())),
+        };
+    (result.state, result.delivery) = (state, record);
+    result.incomplete.append(&mut scene.ledger.incomplete);
+    match launch_failure(&result) {
+        Some(_) => Err(LaunchError::Unfinished(Box::new(result))),
+        None => Ok(result),
     }
 }
 
@@ -255,6 +311,25 @@ fn await_idle(
     }
 }
 
+/// Decides again at the last moment: a holder may have begun to work since, or ended.
+fn may_be_stopped(
+    request: &ResumeRequest,
+    scene: &mut LaunchScene<'_>,
+) -> Result<bool, LaunchError> {
+    let seen = (scene.observe)().map_err(LaunchError::Observe)?;
+    let one = find_conversation(&seen, &request.target)?;
+    let caller = HandOverCaller { uid: sys::private::our_uid() };
+    let (mut way, mut reason) = decide_hand_over(&look_at_holders(one), caller);
+    if way == HandOverWay::Wait && request.when_idle {
+        (way, reason) = await_idle(request, one, scene)?;
+    }
+    match way {
+        HandOverWay::StopAndResume => Ok(true),
+        HandOverWay::Resume => Ok(false),
+        _ => Err(DriveRefusal::NotTaken { why: reason.to_owned() }.into()),
+    }
+}
+
 /// Stops the holders of the conversation, and proves that it is free. Killed in the middle it leaves the
 /// holder or a conversation that can be resumed; the events say which.
 fn release_holders(
@@ -271,7 +346,9 @@ fn release_holders(
         Err(StopError::Host(fault)) => return Err(fault.into()),
     };
     sys::pause::pause_at("hand-over.planned");
-    if let Some(plan) = plan {
+    if let Some(plan) = plan
+        && may_be_stopped(request, scene)?
+    {
         let options = StopOptions { grace: HAND_OVER_GRACE, now: false, turn_only: false };
         let cell = std::cell::RefCell::new(&mut *scene.observe);
         let look_again = || {

@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use adapters::TranscriptSource;
+use adapters::{AgentControl, TranscriptSource};
 use model::control::delivery::{
     DeliveryChannel, DeliveryProof, DeliveryRecord, DeliverySign, DeliveryState, DeliveryTurn,
     TurnEnd,
@@ -25,15 +25,16 @@ use sys::watch::DirectoryWatch;
 
 use super::conversation::ConversationClue;
 use super::pasted::read_pasted;
+use super::rivals::{choose_own, read_rivals};
 use crate::observe::Observation;
 use crate::terminal::HostedSession;
-use crate::terminal::submit::{settle_submission, submit_text};
+use crate::terminal::submit::{ask_readiness, settle_submission, submit_text};
 use crate::timeouts::{
     LONGEST_WATCH_SPAN, LOOK_AGAIN_INTERVAL, SUBMISSION_INTERVAL, SUBMISSION_TIMEOUT,
 };
 
 /// How much earlier than its delivery a record may say that it was written: some agents write whole seconds.
-const STAMP_SLACK: Duration = Duration::from_secs(1);
+pub(super) const STAMP_SLACK: Duration = Duration::from_secs(1);
 
 /// Looks at the machine anew each time it is called.
 pub type LookAtMachine<'a> = dyn FnMut() -> Result<Observation, String> + 'a;
@@ -52,6 +53,8 @@ pub(super) struct RunningDelivery {
     unbegun: bool,
     /// Which file the transcript was when this began.
     noted_file: Option<NotedFile>,
+    /// Whether the transcript is not the one that this began with: what is older than this delivery does not count.
+    is_other: bool,
     machine: Machine,
 }
 
@@ -82,6 +85,16 @@ pub(super) struct SubmitTerms {
     pub(super) over_person: bool,
     pub(super) ready_timeout: Option<Duration>,
     pub(super) accept_timeout: Duration,
+    /// Only if Enter was not pressed more often than that.
+    pub(super) if_enters: Option<u64>,
+    pub(super) control: &'static AgentControl,
+}
+
+/// Where a delivery's proof is looked for.
+pub(super) struct ProofPlace {
+    source: Option<Box<TranscriptSource>>,
+    noted_end: u64,
+    is_other: bool,
 }
 
 /// How far the wait for the end of a turn came.
@@ -104,11 +117,6 @@ impl RunningDelivery {
         text: String,
         channel: DeliveryChannel,
     ) -> Result<Self, DeliveryFault> {
-        let noted_file = source.as_ref().and_then(|source| NotedFile::look_at(&source.path));
-        let (noted_end, unbegun) = match &source {
-            Some(source) => read_end(&clue.agent, source)?,
-            None => (0, true),
-        };
         let id =
             sys::random::new_ulid().map_err(|error| DeliveryFault::Machine(error.to_string()))?;
         let record = DeliveryRecord {
@@ -121,6 +129,7 @@ impl RunningDelivery {
             state: DeliveryState::Ready,
             begun_at: machine.read_clock(),
             key: None,
+            by: None,
             terminal: clue.terminal.clone(),
             enters: 0,
             composed_ms: None,
@@ -130,24 +139,57 @@ impl RunningDelivery {
             turn: None,
             reason: None,
             screen: None,
-            noted_end,
+            noted_end: 0,
             id,
         };
-        let begun = Instant::now();
-        let machine = machine.clone();
-        let (binding, foreign) = (None, false);
-        Ok(Self {
+        let mut delivery = Self {
             record,
             text,
-            clue,
-            source,
-            binding,
-            begun,
-            foreign,
-            unbegun,
-            noted_file,
-            machine,
-        })
+            clue: clue.clone(),
+            source: None,
+            binding: None,
+            begun: Instant::now(),
+            foreign: false,
+            unbegun: true,
+            noted_file: None,
+            is_other: false,
+            machine: machine.clone(),
+        };
+        delivery.aim_at(clue, source)?;
+        Ok(delivery)
+    }
+
+    /// Nothing was written yet, and what the agent has recorded by now is not this delivery's.
+    pub(super) fn aim_at(
+        &mut self,
+        clue: ConversationClue,
+        source: Option<Box<TranscriptSource>>,
+    ) -> Result<(), DeliveryFault> {
+        self.noted_file = source.as_ref().and_then(|source| NotedFile::look_at(&source.path));
+        (self.record.noted_end, self.unbegun) = match &source {
+            Some(source) => read_end(&clue.agent, source)?,
+            None => (0, true),
+        };
+        self.record.session = clue.id.clone().unwrap_or_default();
+        self.record.begun_at = self.machine.read_clock();
+        (self.begun, self.foreign, self.is_other) = (Instant::now(), false, false);
+        (self.clue, self.source) = (clue, source);
+        Ok(())
+    }
+
+    /// From now on another transcript is meant; returns which one was.
+    pub(super) fn go_to(&mut self, source: Option<Box<TranscriptSource>>) -> ProofPlace {
+        ProofPlace {
+            source: std::mem::replace(&mut self.source, source),
+            noted_end: std::mem::take(&mut self.record.noted_end),
+            is_other: std::mem::replace(&mut self.is_other, true),
+        }
+    }
+
+    /// The earlier one is meant again.
+    pub(super) fn go_back(&mut self, place: ProofPlace) {
+        (self.source, self.record.noted_end) = (place.source, place.noted_end);
+        self.is_other = place.is_other;
     }
 
     /// Pastes, presses Enter and waits for the proof, through a terminal's host.
@@ -157,11 +199,15 @@ impl RunningDelivery {
         terms: SubmitTerms,
         observe: &mut LookAtMachine<'_>,
     ) -> Result<SubmitResult, HostFault> {
+        // A host of an earlier release knows no conditions.
+        let knows = ask_readiness(session).is_ok_and(|ready| ready.enters.is_some());
         let params = SubmitParams {
             delivery: self.record.id.clone(),
             text: self.text.clone(),
             over_person: terms.over_person,
             ready_timeout_ms: terms.ready_timeout.map(whole_millis),
+            if_enters: terms.if_enters,
+            questions: if knows { terms.control.words_of_questions() } else { Vec::new() },
         };
         let timeout = SUBMISSION_TIMEOUT + terms.ready_timeout.unwrap_or_default();
         sys::pause::pause_at("prompt.before-submit");
@@ -171,13 +217,21 @@ impl RunningDelivery {
             while !submission.is_finished() {
                 if !told && self.look_for_proof(observe) {
                     // Whether or not it is still under way: Enter is not pressed again.
-                    told = settle_submission(session, &self.record.id).is_ok();
+                    let heard = settle_submission(session, &self.record.id, knows);
+                    told = heard.is_ok();
+                    if heard.is_ok_and(|heard| heard.too_early) {
+                        told = false;
+                        self.disown_proof();
+                    }
                 }
                 self.wait_for_change(SUBMISSION_INTERVAL);
             }
             submission.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })?;
         sys::pause::pause_at("prompt.submitted");
+        if submitted.enters == 0 {
+            self.disown_proof();
+        }
         self.note_submission(&submitted);
         if self.record.state.may_be_proven_later() {
             let patience = match submitted.state {
@@ -221,6 +275,7 @@ impl RunningDelivery {
             SubmissionState::ComposerNotEmpty | SubmissionState::PersonTypes => {
                 self.record.state = DeliveryState::Refused;
             }
+            SubmissionState::Overtaken => {}
             SubmissionState::NotReady => {
                 self.sign(DeliverySign::ComposeTimeout);
                 self.fail("it did not become ready for a text; nothing was written", submitted);
@@ -241,6 +296,15 @@ impl RunningDelivery {
                 self.sign(DeliverySign::ComposeTimeout);
                 self.fail("the program ended before Enter was pressed", submitted);
             }
+        }
+    }
+
+    /// What was recorded before Enter was pressed is another delivery's of the same text.
+    fn disown_proof(&mut self) {
+        if let Some(proof) = self.record.proof.take() {
+            self.record.noted_end = proof.record;
+            self.record.state = DeliveryState::Ready;
+            (self.record.matched, self.record.accepted_ms) = (None, None);
         }
     }
 
@@ -287,9 +351,8 @@ impl RunningDelivery {
             return;
         }
         self.record.session.clone_from(&one.session.id);
-        self.record.noted_end = 0;
         self.binding = Some(binding);
-        self.source.clone_from(&one.source);
+        self.go_to(one.source.clone());
     }
 
     /// Looks whether the agent recorded the text since the transcript's noted end.
@@ -300,21 +363,24 @@ impl RunningDelivery {
         // Some agents make their transcript with the first prompt.
         self.find_source(observe);
         let Some(source) = &self.source else { return false };
-        let mut found: Option<(PromptMatch, Option<Time>)> = None;
+        let mut found: Vec<(PromptMatch, Option<Time>)> = Vec::new();
         let mut foreign = false;
         // In a file that took the transcript's place, what is older than this delivery was copied there.
         let was_replaced = self.record.noted_end > 0
             && self.noted_file.is_some_and(|noted| noted.was_replaced(&source.path));
-        let since = was_replaced.then(|| self.record.begun_at.minus(STAMP_SLACK));
+        let since = self.record.begun_at.minus(STAMP_SLACK);
+        let is_other = self.is_other;
         let mut say = |entry: ConversationEntry| {
-            let was_copied = since.is_some_and(|since| entry.at.is_none_or(|at| at < since));
+            let was_copied = was_replaced && entry.at.is_none_or(|at| at < since);
+            let is_older = is_other && entry.at.is_some_and(|at| at < since);
+            let was_copied = was_copied || is_older;
             if entry.role == ConversationRole::User && entry.subagent.is_none() && !was_copied {
                 let matched = match_prompt(&self.text, &entry.text).or_else(|| {
                     let pasted = read_pasted(&self.clue.agent, source, &entry.text)?;
                     match_prompt(&self.text, &pasted).map(|_| PromptMatch::Indirect)
                 });
                 match matched {
-                    Some(matched) => found = found.or(Some((matched, entry.at))),
+                    Some(matched) => found.push((matched, entry.at)),
                     None => foreign = true,
                 }
             }
@@ -324,7 +390,12 @@ impl RunningDelivery {
         let read =
             crate::converse::read_conversation(&self.clue.agent, source, noted_end, &mut say);
         self.foreign = foreign;
-        let (Ok(end), Some((matched, at))) = (read, found) else { return false };
+        let Ok(end) = read else { return false };
+        if found.is_empty() {
+            return false;
+        }
+        let own = choose_own(&self.record, &found, &read_rivals(&self.machine, &self.record));
+        let Some((matched, at)) = own else { return false };
         self.record.noted_end = noted_end;
         self.record.state = self.record.state.after(DeliverySign::Recorded(Some(matched)));
         self.record.matched = Some(matched);

@@ -11,7 +11,9 @@ use sys::machine::Machine;
 use sys::watch::DirectoryWatch;
 
 use super::deliveries::{ControlLedger, judge_delivery};
-use super::prompt::{PromptError, TurnPause, find_named};
+use super::prompt::{PromptError, TurnPause};
+use super::ready_agent::find_named;
+use super::rivals::is_provable;
 use super::running::{LookAtMachine, wait_for_change};
 
 /// Waits until the turn of a delivery is over; a delivery that did not arrive has none and is returned as it is.
@@ -34,8 +36,7 @@ pub fn await_delivery_turn(
         let name = SessionName::new(&record.agent, &record.session);
         let one = find_named(&seen, &name);
         let goes_on = one.is_some_and(|one| !one.verdict.status.is_terminal());
-        let may_arrive = record.state.may_be_proven_later()
-            || matches!(record.state, DeliveryState::Ready | DeliveryState::Composed);
+        let may_arrive = is_provable(record.state);
         let is_open = record.turn.as_ref().is_none_or(|turn| turn.end == TurnEnd::Open);
         if !is_open || !(may_arrive || record.state == DeliveryState::Accepted) {
             return Ok(record);

@@ -10,6 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
+use model::address::{NoSingleId, pick_by_id};
 use model::control::fuse_wire::{FuseView, ResumptionView};
 use model::control::fuses::{
     FuseAction, FuseClock, FuseDue, FuseRecord, FuseState, FuseTarget, FuseTiming,
@@ -17,14 +18,17 @@ use model::control::fuses::{
 use model::failure::{Failure, FailureKind};
 use model::identity::Identity;
 use model::rules::judge::proven_owners;
+use model::session::SessionName;
 use model::time::Time;
 use store::state::{StateError, StateStore};
 use store::writer::StoreWriter;
+use sys::dropped::NoteDropped;
 use sys::machine::Machine;
 use sys::timer::WakeTimer;
 
 use crate::locks::sessions_in;
 use crate::observe::{Observation, Observed};
+use crate::terminal::sight::TERMINAL_AGENT;
 use crate::timeouts::CARRIER_START_TIMEOUT;
 use crate::writer::FuseOrder;
 pub use crate::writer::{FuseSettlement, LimitedAgain};
@@ -93,6 +97,17 @@ pub fn fuse_view(fuse: &FuseRecord, clock: &FuseClock) -> FuseView {
 pub fn list_fuses(home: &Path, all: bool) -> Result<Vec<FuseRecord>, StateError> {
     let state = StateStore::open_read_only(home)?;
     state.map_or_else(|| Ok(Vec::new()), |state| state.list_fuses(all))
+}
+
+/// When fuses go on with sessions. None where that cannot be read.
+pub fn planned_resumptions(machine: &Machine) -> HashMap<SessionName, Time> {
+    let clock = read_fuse_clock(machine);
+    let fuses = list_fuses(machine.home(), false).ok_or_note("the fuses that go on with sessions");
+    let armed = fuses.into_iter().flatten().filter(|fuse| fuse.state == FuseState::Armed);
+    armed
+        .filter(|fuse| matches!(fuse.action, FuseAction::Resume(_)))
+        .filter_map(|fuse| Some((fuse.target.session_name()?, fuse.due_at(&clock))))
+        .collect()
 }
 
 /// Does what is ordered about fuses. The caller holds the writer lock.
@@ -170,19 +185,21 @@ fn settle(fuse: &mut FuseRecord, settlement: &FuseSettlement) {
 /// The fuse that is meant: by its id or the beginning of that, and still armed.
 fn find_armed(state: &StateStore, id: &str) -> Result<FuseRecord, Failure> {
     let all = state.list_fuses(true).map_err(not_written)?;
-    let meant: Vec<&FuseRecord> = all.iter().filter(|fuse| fuse.id.starts_with(id)).collect();
     let failure = |kind: FailureKind, message: String| {
         Err(Failure { kind, message, hint: "`ostler fuse ls -a` lists every fuse".to_owned() })
     };
-    match meant.as_slice() {
-        [] => failure(FailureKind::NotFound, format!("there is no fuse `{id}`")),
-        [fuse] if fuse.state == FuseState::Armed => Ok((*fuse).clone()),
-        [fuse] => {
+    match pick_by_id(all, id, |fuse| [&fuse.id]) {
+        Err(NoSingleId::Nothing) => {
+            failure(FailureKind::NotFound, format!("there is no fuse `{id}`"))
+        }
+        Ok(fuse) if fuse.state == FuseState::Armed => Ok(fuse),
+        Ok(fuse) => {
             let state = fuse.state.as_str();
             failure(FailureKind::Refused, format!("the fuse `{}` is {state}", fuse.id))
         }
-        several => {
-            let message = format!("`{id}` could mean {} fuses", several.len());
+        Err(NoSingleId::Several(several)) => {
+            let ids: Vec<&str> = several.iter().map(|fuse| fuse.id.as_str()).collect();
+            let message = format!("`{id}` could mean {} fuses: {}", ids.len(), ids.join(", "));
             failure(FailureKind::Input, message)
         }
     }
@@ -267,10 +284,7 @@ impl FuseEngine {
         }
         self.carriers = carriers;
         // A timer that cannot be set leaves what is due to the next thing that happens.
-        sys::dropped::NoteDropped::note_dropped(
-            self.timer.set(wall, boot),
-            "setting the fuse timer",
-        );
+        self.timer.set(wall, boot).note_dropped("setting the fuse timer");
         Ok(())
     }
 
@@ -387,10 +401,20 @@ pub fn judge_target<'a>(observation: &'a Observation, fuse: &FuseRecord) -> Targ
         let reason = live[0].verdict.liveness.reason_code();
         return TargetFinding::HeldBack(format!("whether it is there is not known ({reason})"));
     }
-    if let Some(process) = process
-        && let Some(finding) = compare_process(proven[0], process)
-    {
-        return finding;
+    match (process, &fuse.target) {
+        (Some(process), _) => {
+            if let Some(finding) = compare_process(proven[0], process) {
+                return finding;
+            }
+        }
+        // A terminal has one program from its beginning to its end.
+        (None, FuseTarget::Session { agent, .. })
+            if agent != TERMINAL_AGENT && fuse.action == FuseAction::Stop =>
+        {
+            let why = "which process was meant is not known: none was proven when it was set";
+            return TargetFinding::HeldBack(why.to_owned());
+        }
+        _ => {}
     }
     if let FuseDue::Idle { last_sign_at, .. } = fuse.due {
         let newest = proven.iter().filter_map(|one| one.session.last_activity_at()).max();

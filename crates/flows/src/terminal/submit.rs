@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use host::client::HOST_ANSWER_TIMEOUT;
 use model::hosted::wire::{
-    ReadyParams, ReadyResult, SubmissionProofParams, SubmitParams, SubmitResult,
+    ReadyParams, ReadyResult, SubmissionProofAnswer, SubmissionProofParams, SubmitParams,
+    SubmitResult,
 };
 use model::hosted::{FaultCode, HostFault};
 use model::time::whole_millis;
@@ -25,10 +26,19 @@ pub fn submit_text(
 }
 
 /// Tells the host that the proof of a submission was found, or that it is given up: Enter is not pressed
-/// again. Says whether it was still under way.
-pub fn settle_submission(session: &HostedSession, delivery: &str) -> Result<bool, HostFault> {
-    let query = SubmissionProofParams { delivery: delivery.to_owned() };
-    Ok(session.ask(&query, Some(HOST_ANSWER_TIMEOUT))?.under_way)
+/// again. With `if_entered` one stays under way for which Enter was not pressed at all.
+pub fn settle_submission(
+    session: &HostedSession,
+    delivery: &str,
+    if_entered: bool,
+) -> Result<SubmissionProofAnswer, HostFault> {
+    let query = SubmissionProofParams { delivery: delivery.to_owned(), if_entered };
+    session.ask(&query, Some(HOST_ANSWER_TIMEOUT))
+}
+
+/// Whether the program takes a text, and how often Enter was pressed, as it is now.
+pub(crate) fn ask_readiness(session: &HostedSession) -> Result<ReadyResult, HostFault> {
+    await_ready(session, Duration::ZERO)
 }
 
 /// Waits until the program takes a text, or has ended.
@@ -42,6 +52,7 @@ pub fn await_ready(session: &HostedSession, timeout: Duration) -> Result<ReadyRe
                 ended: true,
                 screen,
                 counts_enters: false,
+                enters: None,
                 unsent: false,
                 since_enter_ms: None,
             })

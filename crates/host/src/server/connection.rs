@@ -242,13 +242,17 @@ impl Connections {
                 Ok((stream, _)) => stream,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 // No descriptor or no memory is left: the caller waits in the queue, and so do we.
-                Err(_) => {
+                Err(error) => {
+                    tracing::warn!(%error, "no connection can be accepted for now");
                     self.backoff = Some(Instant::now() + ACCEPT_BACKOFF);
                     return;
                 }
             };
             let ours = sys::socket::peer_credentials(&stream)
                 .is_ok_and(sys::socket::PeerCredentials::is_us);
+            if !ours {
+                tracing::warn!("a connection was refused: it is another user's");
+            }
             if !ours || stream.set_nonblocking(true).is_err() {
                 continue;
             }
@@ -291,7 +295,12 @@ impl Connections {
 
     /// Forgets those that are over.
     pub(super) fn drop_finished(&mut self) {
-        self.all.retain(|connection| !connection.is_over());
+        self.all.retain(|connection| {
+            if connection.is_over() && matches!(connection.role, ConnectionRole::Viewing(_)) {
+                tracing::info!(viewer = connection.id, "a viewer left");
+            }
+            !connection.is_over()
+        });
     }
 
     pub(super) fn viewers(&self) -> impl Iterator<Item = &Viewer> {

@@ -78,6 +78,7 @@ impl Host {
     }
 
     fn send_end(&mut self, step: EndingStep) {
+        tracing::info!(?step, "ending the program");
         let signal = match step {
             EndingStep::HangUp => Signal::Hangup,
             EndingStep::Terminate => Signal::Terminate,
@@ -218,6 +219,7 @@ impl Host {
             },
             Err(_) => (None, None),
         };
+        tracing::info!(code, signal, "the program ended");
         self.reap_orphans();
         if self.ending.as_ref().is_some_and(|ending| ending.becomes.is_destroyed()) {
             self.end_tree();
@@ -233,6 +235,7 @@ impl Host {
         self.manifest.exit_code = code;
         self.manifest.exit_signal = signal;
         self.manifest.status = self.ending.as_ref().map_or(Status::Exited, |ending| ending.becomes);
+        tracing::info!(status = self.manifest.status.as_str(), "the session is over");
         sys::pause::pause_at("host-before-end-is-written");
         self.write_manifest(Durability::System);
         self.over = true;

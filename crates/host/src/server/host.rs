@@ -301,6 +301,7 @@ impl Host {
     /// Gives the terminal the nearest size that a screen can have.
     pub(super) fn resize(&mut self, size: ScreenSize) -> io::Result<ScreenSize> {
         let size = size.clamped();
+        tracing::info!(cols = size.cols, rows = size.rows, "resized");
         if let Some(terminal) = &self.terminal {
             terminal.master.resize(sys::pty::PtySize { cols: size.cols, rows: size.rows })?;
         }
@@ -314,6 +315,11 @@ impl Host {
     }
 
     pub(super) fn write_keyframe(&self) {
+        tracing::debug!(
+            seq = self.last_seq(),
+            log_bytes = self.log.byte_len(),
+            "a keyframe is written"
+        );
         // A cache: without it the log is replayed.
         files::write_keyframe(
             self.files.path(),

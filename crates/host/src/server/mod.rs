@@ -38,6 +38,7 @@ pub use wait::{check_nested_quantifiers, check_offline, check_pattern};
 /// ready, and stays until the session is over. Must be called before anything is opened.
 pub fn run_host() -> ExitCode {
     sys::spawn::close_inherited();
+    sys::log::log_role("host");
     // Before the thread that reads the terminal. Where there is no such thing, trees are walked.
     let orphans = sys::orphans::adopt_orphans().ok_or_note("adopting orphans");
     let mut request = Vec::new();
@@ -59,11 +60,23 @@ pub fn run_host() -> ExitCode {
     // A creator that has gone away does not matter: the session is there.
     let line = serde_json::to_string(&ready).unwrap_or_default() + "\n";
     let _ = std::io::stdout().write_all(line.as_bytes()).and_then(|()| std::io::stdout().flush());
-    let Some(mut host) = host else { return ExitCode::FAILURE };
+    let Some(mut host) = host else {
+        tracing::warn!("no session was made");
+        return ExitCode::FAILURE;
+    };
+    let (session, child) = (&host.manifest.session_id, host.manifest.child_pid);
+    tracing::info!(
+        session,
+        child,
+        cols = host.manifest.cols,
+        rows = host.manifest.rows,
+        "listening"
+    );
     host.orphans = orphans;
     // Neither a pipe of the creator nor the directory it was started in is held.
     sys::spawn::silence_stdio().note_dropped("letting go of the terminal");
     std::env::set_current_dir("/").note_dropped("leaving the directory");
     host.run_until_over();
+    tracing::info!("ends");
     ExitCode::SUCCESS
 }

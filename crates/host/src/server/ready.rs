@@ -79,6 +79,7 @@ impl Host {
             screen: self.screen.generation(),
         };
         let unsent = self.submissions.has_unsent();
+        let enters = self.submissions.enters();
         let since_enter = self.submissions.since_enter(now).map(model::time::whole_millis);
         self.connections.answer_ready(|waiter, _| {
             let Waiter::Ready(wait) = waiter else { return None };
@@ -88,6 +89,7 @@ impl Host {
                 ended: over,
                 screen: screen.clone(),
                 counts_enters: true,
+                enters: Some(enters),
                 unsent,
                 since_enter_ms: since_enter,
             };

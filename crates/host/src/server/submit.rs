@@ -129,6 +129,11 @@ impl Submissions {
         self.typing.has_unsent()
     }
 
+    /// How often Enter was pressed.
+    pub(super) const fn enters(&self) -> u64 {
+        self.typing.enters()
+    }
+
     /// How long ago Enter was pressed last; `None` if it never was.
     pub(super) fn since_enter(&self, now: Instant) -> Option<Duration> {
         self.last_enter.map(|at| now.saturating_duration_since(at))
@@ -158,12 +163,15 @@ impl Host {
     /// The client has proof, or gives it up: Enter is not pressed any more.
     pub(super) fn settle_submission(
         &mut self,
-        SubmissionProofParams { delivery }: &SubmissionProofParams,
+        SubmissionProofParams { delivery, if_entered }: &SubmissionProofParams,
     ) -> SubmissionProofAnswer {
         let queue = &mut self.submissions.queue;
         let at = queue.iter().position(|one| one.params.delivery == *delivery);
+        if *if_entered && at.is_some_and(|at| queue[at].enters == 0) {
+            return SubmissionProofAnswer { under_way: true, too_early: true };
+        }
         let Some(submission) = at.and_then(|at| queue.remove(at)) else {
-            return SubmissionProofAnswer { under_way: false };
+            return SubmissionProofAnswer { under_way: false, too_early: false };
         };
         let state = match &submission.step {
             SubmitStep::Queued | SubmitStep::AwaitingReady { .. } => SubmissionState::NotReady,
@@ -171,7 +179,7 @@ impl Host {
             SubmitStep::Entered(_) => SubmissionState::Submitted,
         };
         self.end_submission(submission, state);
-        SubmissionProofAnswer { under_way: true }
+        SubmissionProofAnswer { under_way: true, too_early: false }
     }
 
     /// Input of others: held back while a text is being composed.
@@ -268,7 +276,7 @@ impl Host {
             submission.step = SubmitStep::AwaitingReady { until, look_again: None };
         }
         if let SubmitStep::AwaitingReady { until, look_again } = &mut submission.step {
-            if let Some(refusal) = self.refuse_submission(submission.params.over_person, now) {
+            if let Some(refusal) = self.refuse_submission(&submission.params, now) {
                 return Some(refusal);
             }
             let brackets = self.screen.modes().bracketed_paste;
@@ -286,11 +294,15 @@ impl Host {
         }
     }
 
-    fn refuse_submission(&self, over_person: bool, now: Instant) -> Option<SubmissionState> {
+    fn refuse_submission(&self, params: &SubmitParams, now: Instant) -> Option<SubmissionState> {
         let submissions = &self.submissions;
         let types = |since: Instant| now.duration_since(since) < PERSON_TYPES_SPAN;
-        if !over_person && submissions.last_person.is_some_and(types) {
+        if !params.over_person && submissions.last_person.is_some_and(types) {
             return Some(SubmissionState::PersonTypes);
+        }
+        // Whoever pressed Enter since may have set the agent to work.
+        if params.if_enters.is_some_and(|enters| enters != submissions.typing.enters()) {
+            return Some(SubmissionState::Overtaken);
         }
         submissions.typing.has_unsent().then_some(SubmissionState::ComposerNotEmpty)
     }
@@ -307,7 +319,7 @@ impl Host {
 
     fn paste_submission(&mut self, submission: &mut Submission, now: Instant) {
         let pasted = submission.params.pasted_text();
-        let text = ComposedText::new(&pasted);
+        let text = ComposedText::new(&pasted, &submission.params.questions);
         let before = text.count(&self.screen.rows());
         submission.noted_seq = self.last_seq();
         sys::pause::pause_at("host-before-paste");

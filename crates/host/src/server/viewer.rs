@@ -13,7 +13,7 @@ use crate::stream::{self, FrameKind, Keyboard};
 const MAX_VIEWER_BACKLOG_BYTES: usize = 1 << 20;
 
 /// One viewer. What it must be told is derived from what it was told last, once in every turn
-/// ([`Viewer::sync_viewer`]), so that no change of the terminal can leave it behind.
+/// ([`Viewer::sync`]), so that no change of the terminal can leave it behind.
 #[derive(Debug)]
 pub(super) struct Viewer {
     /// Whether what it types reaches the program.
@@ -107,6 +107,7 @@ impl Host {
             writer: writes,
             viewers: self.connections.viewers().count() + 1,
         };
+        tracing::info!(viewer = connection.id, writes, viewers = answer.viewers, "a viewer joined");
         connection.role = ConnectionRole::Viewing(Box::new(Viewer {
             writes,
             may_write: !params.read_only,
@@ -130,6 +131,7 @@ impl Host {
     }
 
     fn take_keyboard_away(&mut self) {
+        tracing::debug!("the keyboard changes hands");
         for connection in &mut self.connections.all {
             if let ConnectionRole::Viewing(viewer) = &mut connection.role {
                 viewer.writes = false;

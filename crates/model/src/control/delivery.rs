@@ -171,6 +171,9 @@ pub struct DeliveryRecord {
     /// The caller's idempotency key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
+    /// The session of the agent that sent it, or the agent and its pid; absent if a person did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
     /// The terminal it was typed into.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub terminal: Option<String>,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::stage::{Name, Stage, is_alive, kill, until};
+use super::stage::{Name, Stage, is_alive, kill, ran, until};
 
 /// A session in which somebody attaches to another one.
 fn viewer(stage: &Stage, args: &str) -> String {
@@ -118,6 +118,44 @@ fn a_viewer_that_never_reads_holds_up_nobody() {
         seen.extend_from_slice(&buffer[..count]);
         assert!(seen.len() < 8 << 20);
     }
+}
+
+#[test]
+fn a_hosts_log_tells_who_came_and_how_it_ended() {
+    use std::io::Write;
+    let stage = Stage::new(Name::Ostler);
+    let mut command = stage.command();
+    command.env("OSTLER_LOG", "debug").args(["--json", "create", "--", "/bin/cat"]);
+    let id = ran(&mut command).exits(0).result()["sessionId"].as_str().unwrap().to_owned();
+    let socket = stage.ok(&["inspect", &id])["host"]["rpcSocketPath"].as_str().unwrap().to_owned();
+    let mut viewer = std::os::unix::net::UnixStream::connect(&socket).unwrap();
+    viewer.write_all(b"{\"id\":\"1\",\"method\":\"attach\",\"dialect\":\"ostler\"}\n").unwrap();
+    until("the viewer", || stage.ok(&["inspect", &id])["viewers"] == 1);
+    drop(viewer);
+    until("its end", || stage.ok(&["inspect", &id])["viewers"] == 0);
+    stage.ok(&["resize", &id, "--cols", "91", "--rows", "17"]);
+    stage.ok(&["type", &id, "not for a log\n"]);
+    let host = stage.pid(&id, "hostPid");
+    stage.ok(&["destroy", &id]);
+    until("the end of the host", || !is_alive(host));
+    let log = stage.root.join("logs/host.log");
+    assert_eq!(std::os::unix::fs::MetadataExt::mode(&log.metadata().unwrap()) & 0o777, 0o600);
+    let text = std::fs::read_to_string(log).unwrap();
+    for said in [
+        "begins role=\"host\"",
+        "listening session=",
+        "a viewer joined viewer=",
+        "a viewer left viewer=",
+        "resized cols=91 rows=17",
+        "ending the program step=HangUp",
+        "the program ended",
+        "the session is over status=\"destroyed\"",
+        "a keyframe is written",
+        ": ends",
+    ] {
+        assert!(text.contains(said), "{said} is not in {text}");
+    }
+    assert!(!text.contains("not for a log"), "{text}");
 }
 
 /// Waits until both viewers show what the terminal shows.

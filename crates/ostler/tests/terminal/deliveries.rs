@@ -129,6 +129,47 @@ fn row_23_a_working_agent_is_waited_for_and_rows_28_29_the_end_of_a_turn_is_told
 }
 
 #[test]
+fn row_17_of_two_prompts_at_once_the_second_waits_for_the_end_of_the_firsts_turn() {
+    let (claude, id) = idle(&["turn=2"]);
+    let send = |text: &str| {
+        let pauses = Pauses::new();
+        pauses.arm("prompt.seen-idle");
+        let mut command = claude.command();
+        pauses.apply(command.args(["prompt", &id, text, "--json"]));
+        let child = command.stdout(std::process::Stdio::null()).spawn().unwrap();
+        pauses.wait("prompt.seen-idle");
+        (pauses, child)
+    };
+    // Both see it idle before either is pasted.
+    for (pauses, mut child) in [send("one of two"), send("two of two")] {
+        pauses.release("prompt.seen-idle");
+        assert!(child.wait().unwrap().success());
+    }
+    let record = std::fs::read_to_string(claude.stage.home.join("record")).unwrap();
+    let order: Vec<&str> = record
+        .lines()
+        .filter_map(|line| {
+            ["prompt", "ended"].into_iter().find(|name| line.contains(&format!("\"{name}\"")))
+        })
+        .collect();
+    assert_eq!(order, ["prompt", "ended", "prompt"], "not into an agent that works");
+}
+
+#[test]
+fn row_05_a_text_that_was_never_entered_is_not_proven_by_whoever_sends_it_later() {
+    let (claude, id) = idle(&["opens=1"]);
+    assert_eq!(claude.run(&["prompt", &id, TEXT]).0, 15);
+    assert_eq!(kept(&claude, &id)[0]["state"], "not-composed");
+    let lines = claude.stage.home.join(format!(".claude/projects/-x/{id}.jsonl"));
+    let said = serde_json::json!({"type": "user", "sessionId": id, "timestamp": "2037-01-01T00:00:00.000Z",
+        "message": {"role": "user", "content": TEXT}});
+    let before = std::fs::read_to_string(&lines).unwrap_or_default();
+    std::fs::create_dir_all(lines.parent().unwrap()).unwrap();
+    std::fs::write(&lines, format!("{before}{said}\n")).unwrap();
+    assert_eq!(kept(&claude, &id)[0]["state"], "not-composed");
+}
+
+#[test]
 fn rows_28_29_the_end_of_an_earlier_prompts_turn_is_waited_for_by_its_delivery() {
     let send = |options: &[&str]| {
         let (claude, id) = idle(options);

@@ -4,6 +4,8 @@ start=S      seconds until it is ready        paste=0    never asks for brackets
 raw=0        stays in canonical mode          swallow=N  the first N Enters do nothing
 show=S       seconds until a paste is shown   place=1    shows a placeholder for a paste
 dialog=1     a question is open               opens=1    a question opens when a paste arrives
+pops=S       a question opens so long after a paste arrived
+plain=1      its questions have words to choose from, and no numbers
 claude=DIR   keeps a registration and a transcript there, as Claude Code does; then also:
 status=WORD  what the registration says       alter=1    records another text than it was given
 late=S       seconds until it records a prompt
@@ -38,6 +40,7 @@ options = dict(one.split("=") for one in own)
 number = lambda name, default=0: float(options.get(name, default))
 history, composer, shown_at, pastes = [], "", 0.0, 0
 swallow, dialog = number("swallow"), number("dialog")
+pops_at = 0.0
 
 
 def note(**what):
@@ -176,7 +179,8 @@ def draw():
     if asked:
         out += asked[0] + "\r\n\u276f 1. Yes, proceed\r\n  2. No, exit\r\n"
     elif dialog:
-        out += "Run `rm -rf build`?\r\n\u276f 1. Yes\r\n  2. No (esc)\r\n"
+        choices = "\u276f 1. Yes\r\n  2. No (esc)\r\n" if not number("plain") else "  Yes   No\r\n"
+        out += "Run `rm -rf build`?\r\n" + choices
     else:
         text = composer if time.time() >= shown_at else ""
         if number("place") and len(text) > 100:
@@ -216,10 +220,14 @@ while True:
     while ends and ends[0] <= time.time():
         ends.pop(0)
         record_end()
+    if pops_at and pops_at <= time.time():
+        pops_at, dialog = 0.0, 1
+        draw()
     if ends and number("asks") and status == "busy" and time.time() > ends[0] - number("turn") + number("asks"):
         status = "waiting"
         register()
     due = [one[0] for one in late[:1]] + ends[:1] + ([ends[0] - number("turn") + number("asks")] if ends and number("asks") and status == "busy" else [])
+    due += [pops_at] if pops_at else []
     wait = max(0.0, min(due) - time.time()) if due else shown_at - time.time()
     ready, _, _ = select.select([0], [], [], wait if due or wait > 0 else None)
     if not ready:
@@ -240,6 +248,8 @@ while True:
             note(pasted=len(text))
             if number("opens"):
                 dialog = 1
+            if "pops" in options:
+                pops_at = time.time() + number("pops")
             if not dialog and not any(number(option) for option, _ in HEADINGS):
                 composer += text
                 shown_at = time.time() + number("show")

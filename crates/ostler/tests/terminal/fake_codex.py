@@ -3,6 +3,7 @@
 A file `options` in the home has words KEY=VALUE:
 busy=S    works on a turn of its own for so long first      turn=S  how long the turn of a queued prompt takes
 dies=1    ends when a prompt is queued, and takes it not    abort=1 takes it, and ends in the middle of the turn
+stalls=1  `queue` does not end                              deaf=1  takes nothing from the queue
 """
 import fcntl
 import json
@@ -11,19 +12,20 @@ import sys
 import time
 
 home = os.environ["HOME"]
-queue = os.path.join(home, "queue")
-if sys.argv[1:2] == ["queue"]:
-    words = dict(zip(sys.argv[2::2], sys.argv[3::2]))
-    with open(queue, "a") as file:
-        file.write(json.dumps({"thread": words["--thread"], "message": words["--message"]}) + "\n")
-    sys.exit(0)
-
 THREAD = "01a1e3c6-0000-7000-8000-0000000000aa"
 try:
     options = dict(word.split("=") for word in open(os.path.join(home, "options")).read().split())
 except FileNotFoundError:
     options = {}
 number = lambda name: float(options.get(name, 0))
+queue = os.path.join(home, "queue")
+if sys.argv[1:2] == ["queue"]:
+    words = dict(zip(sys.argv[2::2], sys.argv[3::2]))
+    with open(queue, "a") as file:
+        file.write(json.dumps({"thread": words["--thread"], "message": words["--message"]}) + "\n")
+    time.sleep(3600 * number("stalls"))
+    sys.exit(0)
+
 rollout = os.path.join(home, f".codex/sessions/2026/11/18/rollout-2026-11-18T00-00-00-{THREAD}.jsonl")
 locks = os.path.join(home, ".codex/thread-writer-locks")
 os.makedirs(os.path.dirname(rollout), exist_ok=True)
@@ -56,7 +58,7 @@ if number("busy"):
     write("event_msg", type="task_complete")
 taken = 0
 while True:
-    lines = open(queue).read().splitlines() if os.path.exists(queue) else []
+    lines = open(queue).read().splitlines() if os.path.exists(queue) and not number("deaf") else []
     for line in lines[taken:]:
         if number("dies"):
             sys.exit(0)

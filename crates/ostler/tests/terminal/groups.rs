@@ -98,6 +98,8 @@ fn row_69_a_group_starts_every_slot_in_a_worktree_of_its_own() {
     // Once they are gone, one that holds nothing of its own goes, locked as it was; the other one stays.
     let busy = Path::new(slots[0]["worktree"].as_str().unwrap());
     std::fs::write(busy.join("work"), "not committed").unwrap();
+    let idle = Path::new(slots[1]["worktree"].as_str().unwrap());
+    git(idle, "find . -exec touch -h -d '1 day ago' {} +");
     let (_, gone) = run_in(&claude, &repo, &[&gc[..], &["--yes"]].concat());
     assert_eq!(kept(&gone).len(), 1, "{gone}");
     assert!(busy.join("work").exists());

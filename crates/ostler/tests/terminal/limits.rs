@@ -137,4 +137,9 @@ fn row_81_the_time_is_that_of_the_agents_own_record() {
     assert_eq!(code, 0, "{answer}");
     let due = answer["result"]["fuses"][0]["dueAt"].as_str().unwrap();
     assert!(("2100-01-01T00:01:00"..="2100-01-01T00:01:31").contains(&due), "{answer}");
+    let (_, listed) = claude.run(&["ls", "-a"]);
+    let sessions = listed["result"]["sessions"].as_array().unwrap();
+    let one = sessions.iter().find(|one| one["id"] == id).unwrap();
+    assert_eq!(one["resumesAt"], due, "{one}");
+    assert!(sessions.iter().all(|other| other["id"] == id || other["resumesAt"].is_null()));
 }

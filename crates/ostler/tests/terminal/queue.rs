@@ -104,6 +104,19 @@ fn row_26_a_run_that_ends_leaves_what_was_queued_and_that_is_no_answer() {
 }
 
 #[test]
+fn row_25_a_queue_command_that_does_not_end_may_have_queued_it() {
+    for (options, code, state) in [("stalls=1 deaf=1", 14, "unproven"), ("stalls=1", 0, "accepted")]
+    {
+        let codex = InstalledCodex::new(options);
+        let _run = codex.start_elsewhere(&[]);
+        let told = codex.run(&["prompt", THREAD, TEXT, "--accept-timeout", "2s"]);
+        assert_eq!((told.0, &delivery(&told.1)["state"]), (code, &state.into()), "{}", told.1);
+        let queued = std::fs::read_to_string(codex.stage.home.join("queue")).unwrap();
+        assert_eq!(queued.lines().count(), 1, "it was handed over once: {queued}");
+    }
+}
+
+#[test]
 fn row_27_a_live_codex_that_is_not_hosted_here_is_reached_by_its_queue() {
     let codex = InstalledCodex::new("");
     let _codex = codex.start_elsewhere(&[]);

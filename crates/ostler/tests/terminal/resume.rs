@@ -199,6 +199,10 @@ fn row_50_an_idle_holder_is_taken_over_and_a_working_or_asking_one_is_not() {
         (0, &answer["result"]["terminal"]),
         "attached"
     );
+    let (code, told) = claude.run(&["resume", &id, "and this, too", "--take-over"]);
+    assert_eq!((code, &told["result"]["state"]), (0, &"accepted".into()), "{told}");
+    assert_eq!(told["result"]["delivery"]["match"], "exact", "{told}");
+    assert_eq!(claude.noted("prompt").last().unwrap(), "and this, too", "not dropped");
     drop(foreign);
     for status in ["busy", "waiting"] {
         let (claude, id) = paused(&[&format!("status={status}")]);
@@ -233,6 +237,28 @@ fn row_50_a_holder_that_works_is_waited_for_when_that_is_asked_for() {
     assert!(!is_alive(old));
     assert_eq!(claude.noted("prompt").last().unwrap(), "yours now");
     drop(foreign);
+}
+
+#[test]
+fn row_50_a_holder_that_begins_to_work_meanwhile_is_not_stopped() {
+    let (claude, id) = paused(&[]);
+    let _foreign = ForeignClaude::start(&claude, &id);
+    let old = holder_pid(&claude, &id).unwrap();
+    let registered = claude.stage.home.join(format!(".claude/sessions/{old}.json"));
+    let pauses = Pauses::new();
+    pauses.arm("hand-over.planned");
+    let mut command = claude.command();
+    let words = ["resume", &id, "--take-over", "--json"];
+    pauses.apply(command.args(words).stdout(std::process::Stdio::piped()));
+    let resume = command.spawn().unwrap();
+    pauses.wait("hand-over.planned");
+    let busy = std::fs::read_to_string(&registered).unwrap().replace("idle", "busy");
+    std::fs::write(&registered, busy).unwrap();
+    pauses.release("hand-over.planned");
+    let done = resume.wait_with_output().unwrap();
+    let answer: Value = serde_json::from_slice(&done.stdout).unwrap();
+    assert_eq!((done.status.code(), reason(&answer)), (Some(13), &"not-taken".into()), "{answer}");
+    assert!(is_alive(old), "it works");
 }
 
 #[test]

@@ -62,8 +62,8 @@ fn submit(
     let params = SubmitParams {
         delivery: delivery.to_owned(),
         text: text.to_owned(),
-        over_person: false,
         ready_timeout_ms: Some(ready_ms),
+        ..SubmitParams::default()
     };
     submit_text(session, &params, Duration::from_secs(60))
 }
@@ -102,11 +102,11 @@ fn row_06_a_proof_ends_the_enters() {
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| agent.submit("d", TEXT).unwrap());
         until("Enter", || !agent.noted("enter").is_empty());
-        assert!(settle_submission(&session, "d").unwrap());
+        assert!(settle_submission(&session, "d", true).unwrap().under_way);
         let result = waiting.join().unwrap();
         assert_eq!((result.state, result.enters), (SubmissionState::Submitted, 1));
     });
-    assert!(!settle_submission(&session, "d").unwrap());
+    assert!(!settle_submission(&session, "d", true).unwrap().under_way);
 }
 
 #[test]
@@ -125,6 +125,70 @@ fn row_09_a_question_gets_no_enter() {
         assert_eq!(agent.noted("pasted").len(), 1);
         assert!(agent.noted("enter").is_empty() && agent.noted("approved").is_empty());
     }
+}
+
+/// What a question shows of its own: `rm -rf build`, `rm-rf`, its choices, its heading.
+const HELD_BY_A_QUESTION: [&str; 5] =
+    ["rm -rf build", "Run `rm -rf build`?", "1. Yes", "2. No (esc)", "Yes"];
+
+#[test]
+fn row_09_a_question_that_shows_the_text_gets_no_enter() {
+    for text in HELD_BY_A_QUESTION {
+        let agent = FakeAgent::start(&["opens=1"]);
+        let result = agent.submit("d", text).unwrap();
+        assert_eq!((result.state, result.enters), (SubmissionState::NotComposed, 0), "{text:?}");
+        assert!(agent.noted("enter").is_empty() && agent.noted("approved").is_empty());
+    }
+}
+
+#[test]
+fn row_24_a_question_that_opens_at_any_moment_with_the_text_in_it_is_not_answered() {
+    // The paste is never drawn, so that whatever is seen of the text is the question's.
+    let tries = 20;
+    std::thread::scope(|threads| {
+        for lane in 0..4 {
+            threads.spawn(move || {
+                for number in (lane..tries).step_by(4) {
+                    let plain = if number % 2 == 0 { "plain=0" } else { "plain=1" };
+                    let pops = format!("pops={}", f64::from(number) * 0.025);
+                    let agent = FakeAgent::start(&["show=60", plain, &pops]);
+                    let params = SubmitParams {
+                        delivery: "d".to_owned(),
+                        text: "rm -rf build".to_owned(),
+                        ready_timeout_ms: Some(20_000),
+                        questions: vec!["Run `".to_owned()],
+                        ..SubmitParams::default()
+                    };
+                    let result =
+                        submit_text(&agent.session(), &params, Duration::from_secs(60)).unwrap();
+                    let told = (result.state, result.enters);
+                    assert_eq!(told, (SubmissionState::NotComposed, 0), "{result:?}");
+                    assert!(result.screen.contains("Run `rm -rf build`?"), "{}", result.screen);
+                    assert!(agent.noted("approved").is_empty());
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn row_17_a_submission_for_an_idle_agent_is_not_pasted_once_enter_was_pressed() {
+    let agent = FakeAgent::start(&[]);
+    let session = agent.session();
+    assert_eq!(agent.submit("d", TEXT).unwrap().state, SubmissionState::Submitted);
+    let conditional = |delivery: &str, enters: u64| {
+        let params = SubmitParams {
+            delivery: delivery.to_owned(),
+            text: "something else entirely".to_owned(),
+            if_enters: Some(enters),
+            ..SubmitParams::default()
+        };
+        submit_text(&session, &params, Duration::from_secs(60)).unwrap()
+    };
+    let late = conditional("e", 0);
+    assert_eq!((late.state, late.enters), (SubmissionState::Overtaken, 0));
+    assert_eq!(agent.noted("pasted").len(), 1);
+    assert_eq!(conditional("f", 1).state, SubmissionState::Submitted);
 }
 
 #[test]
@@ -204,7 +268,7 @@ fn row_15_a_person_who_types_is_not_talked_over() {
         delivery: "over".to_owned(),
         text: TEXT.to_owned(),
         over_person: true,
-        ready_timeout_ms: None,
+        ..SubmitParams::default()
     };
     let result = submit_text(&agent.session(), &params, Duration::from_secs(30)).unwrap();
     assert_eq!(result.state, SubmissionState::Submitted, "{result:?}");

@@ -183,13 +183,16 @@ fn publish_changes(
     ];
     for event in happened.into_iter().flatten() {
         let resets_at = record.turn.as_ref().and_then(|turn| turn.resets_at);
-        let detail = serde_json::json!({
+        let mut detail = serde_json::json!({
             "delivery": record.id,
             "state": record.state.as_str(),
             "channel": record.channel,
             "acceptedMs": record.accepted_ms,
             "resetsAt": resets_at,
         });
+        if let Some(by) = &record.by {
+            detail["by"] = by.clone().into();
+        }
         let unique = format!("{}-{}", record.id, event.as_str());
         publish_event(transaction, &unique, now, event.as_str(), told, &detail.to_string())?;
     }

@@ -23,6 +23,9 @@ pub struct ReadyResult {
     /// Whether this host counts Enters: one of an earlier release does not.
     #[serde(default)]
     pub counts_enters: bool,
+    /// How often; a host that tells it also knows of the conditions of a submission.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enters: Option<u64>,
     /// Whether something was typed since that was not sent.
     #[serde(default)]
     pub unsent: bool,

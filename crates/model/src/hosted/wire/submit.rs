@@ -23,6 +23,13 @@ pub struct SubmitParams {
     /// How long the program may take until it is ready for a text; 0 for not at all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready_timeout_ms: Option<u64>,
+    /// Only if Enter was pressed so often by then: whoever looked whether the agent is idle saw that count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub if_enters: Option<u64>,
+    /// Words by which a question of the program's is known. While they show more often than before the paste, Enter
+    /// is not pressed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub questions: Vec<String>,
 }
 
 impl SubmitParams {
@@ -65,6 +72,8 @@ pub enum SubmissionState {
     ComposerNotEmpty,
     /// A person types here. Nothing was written.
     PersonTypes,
+    /// Enter was pressed more often than the client knew. Nothing was written.
+    Overtaken,
     /// The text was pasted and not seen on the screen. Enter was not pressed.
     NotComposed,
     /// Enter was pressed and the text has left the composer, or the client has proof.
@@ -94,9 +103,12 @@ pub struct SubmitResult {
 
 /// The client has found the proof of its submission, or gives it up: Enter is not pressed again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SubmissionProofParams {
     pub delivery: String,
+    /// Only if Enter was pressed: what was recorded before that is no proof of it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub if_entered: bool,
 }
 
 /// Whether that made a difference.
@@ -105,6 +117,9 @@ pub struct SubmissionProofParams {
 pub struct SubmissionProofAnswer {
     /// Whether the submission was still under way.
     pub under_way: bool,
+    /// Whether Enter was not pressed yet, so that it stays so.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub too_early: bool,
 }
 
 #[cfg(test)]
