@@ -32,7 +32,7 @@ static AIDER_PROFILE: AgentProfile = AgentProfile {
     resume_options: &[],
     continue_options: &["--restore-chat-history"],
     session_variables: &[],
-    opening: Opening::IN_DIRECTORY,
+    opening: Opening { from_below: true, ..Opening::IN_DIRECTORY },
     hooks: None,
     note: "the chat history of the current directory; no ids, no tokens, no times",
 };

@@ -53,7 +53,7 @@ static CLAUDE_CODE_PROFILE: AgentProfile = AgentProfile {
     resume_options: &["--resume", "-r", "--session-id"],
     continue_options: &["--continue", "-c"],
     session_variables: &[],
-    opening: Opening::IN_DIRECTORY,
+    opening: Opening { tells_of_switches: true, ..Opening::IN_DIRECTORY },
     hooks: Some(&AgentHooks {
         events: &[
             ("SessionStart", HookMeaning::Is(HookHappening::SessionStart)),
@@ -106,6 +106,7 @@ static CLAUDE_CODE_CONTROL: AgentControl = AgentControl {
     permission_channel: PermissionChannel::Hook,
     // The full id is not known to it.
     supervisor_command: Some("claude stop {short}"),
+    question_words: &["Do you want to"],
     ..AgentControl::TERMINAL_ONLY
 };
 

@@ -69,7 +69,11 @@ static CODEX_PROFILE: AgentProfile = AgentProfile {
     resume_options: &["resume"],
     continue_options: &["--last"],
     session_variables: &[],
-    opening: Opening { holds_what_it_writes: true, ..Opening::IN_DIRECTORY },
+    opening: Opening {
+        holds_what_it_writes: true,
+        tells_of_switches: true,
+        ..Opening::IN_DIRECTORY
+    },
     hooks: Some(&AgentHooks {
         events: &[
             ("SessionStart", HookMeaning::Is(HookHappening::SessionStart)),
@@ -122,6 +126,7 @@ static CODEX_CONTROL: AgentControl = AgentControl {
     queue: Some(&["queue", "--thread", "{id}", "--message", "{text}"]),
     permission_channel: PermissionChannel::TrustedHook,
     supervisor_command: Some("codex app-server daemon stop"),
+    question_words: &["Would you like to"],
     ..AgentControl::TERMINAL_ONLY
 };
 

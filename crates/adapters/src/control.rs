@@ -37,6 +37,8 @@ pub struct AgentControl {
     pub permission_channel: PermissionChannel,
     /// Words on the screen of a start-up dialog that asks whether to trust the directory.
     pub trust_words: &'static [&'static str],
+    /// Words on the screen of a question about a tool: while they show more often than before, Enter might answer it.
+    pub question_words: &'static [&'static str],
     /// What an empty composer shows, of an agent that takes pastes before it has one: such a text is lost.
     pub composer_words: Option<&'static str>,
     /// What stands before and behind the path, of an agent that records a long paste as a file of its own.
@@ -112,6 +114,12 @@ pub struct PermissionServer {
 }
 
 impl AgentControl {
+    /// Words by which whatever it may ask a person is known.
+    pub fn words_of_questions(&self) -> Vec<String> {
+        let all = self.question_words.iter().chain(self.trust_words);
+        all.map(|words| (*words).to_owned()).collect()
+    }
+
     /// What is common to most: a terminal without ids, Escape interrupts, questions on the screen.
     pub const TERMINAL_ONLY: Self = Self {
         measured: "",
@@ -129,6 +137,7 @@ impl AgentControl {
         queue: None,
         permission_channel: PermissionChannel::Screen,
         trust_words: &["Do you trust", "trust this folder", "trust the files"],
+        question_words: &[],
         composer_words: None,
         paste_reference: None,
         supervisor_command: None,
@@ -225,6 +234,9 @@ mod tests {
             }
             assert!(control.command_characters.contains('/'), "{}: `/` is a command", profile.id);
             assert!(!control.measured.is_empty(), "{}: measured with which version?", profile.id);
+            let asks = control.interactive.is_some()
+                && control.permission_channel != PermissionChannel::AsksNothing;
+            assert_eq!(!control.question_words.is_empty(), asks, "{}: how it asks", profile.id);
         }
         assert_eq!(driven, 9, "Claude, Codex, OpenCode, Gemini, Qwen, Copilot, Pi, Kimi, Droid");
     }

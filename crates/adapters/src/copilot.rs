@@ -102,6 +102,7 @@ static COPILOT_CONTROL: AgentControl = AgentControl {
     composer_words: Some("/ commands"),
     // From about 30 KB on: `<pasted_content file="…" size="57.1 KB" lines="901" />`.
     paste_reference: Some(("<pasted_content file=\"", "\"")),
+    question_words: &["Do you want to"],
     ..AgentControl::TERMINAL_ONLY
 };
 

@@ -58,7 +58,7 @@ static CRUSH_PROFILE: AgentProfile = AgentProfile {
     resume_options: &["--session", "-s"],
     continue_options: &["--continue", "-C"],
     session_variables: &[],
-    opening: Opening::IN_DIRECTORY,
+    opening: Opening { from_below: true, ..Opening::IN_DIRECTORY },
     hooks: None,
     note: "project databases and their locks, from source; never run",
 };

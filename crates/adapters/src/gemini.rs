@@ -93,6 +93,7 @@ static GEMINI_CONTROL: AgentControl = AgentControl {
     command_characters: "/",
     quit_keys: &["Ctrl+c", "Ctrl+c"],
     composer_words: Some("Type your message"),
+    question_words: &["Allow execution"],
     ..AgentControl::TERMINAL_ONLY
 };
 

@@ -92,6 +92,7 @@ static KIMI_CONTROL: AgentControl = AgentControl {
         id_field: "session_id",
     }),
     quit_keys: &["Ctrl+c", "Ctrl+c"],
+    question_words: &["Run this command?"],
     ..AgentControl::TERMINAL_ONLY
 };
 

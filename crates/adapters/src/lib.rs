@@ -241,6 +241,11 @@ pub struct Opening {
     pub holds_what_it_writes: bool,
     /// A run writes to the files of earlier sessions, too: of a session only its own records tell that it is at work.
     pub writes_others_files: bool,
+    /// Its hooks, or its registrations, tell when another session is opened inside it. Where they do not, or where it is
+    /// not known, a hook says which session it had, and not which it has.
+    pub tells_of_switches: bool,
+    /// A session is kept at the top of a work tree: a run anywhere below its directory can open it.
+    pub from_below: bool,
 }
 
 impl Opening {
@@ -251,6 +256,8 @@ impl Opening {
         server_has_all: false,
         holds_what_it_writes: false,
         writes_others_files: false,
+        tells_of_switches: false,
+        from_below: false,
     };
     /// Any of its sessions. Also for agents of which it is not known.
     pub const ANYWHERE: Self = Self { beyond_directory: true, ..Self::IN_DIRECTORY };

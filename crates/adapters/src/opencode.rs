@@ -96,6 +96,7 @@ static OPENCODE_CONTROL: AgentControl = AgentControl {
         password_variable: "OPENCODE_SERVER_PASSWORD",
         user: "opencode",
     }),
+    question_words: &["Permission required"],
     ..AgentControl::TERMINAL_ONLY
 };
 

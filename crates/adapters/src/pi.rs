@@ -48,7 +48,7 @@ static PI_PROFILE: AgentProfile = AgentProfile {
     resume_options: &["--session", "--session-id", "--resume", "-r"],
     continue_options: &["--continue", "-c"],
     session_variables: &[],
-    opening: Opening::ANYWHERE,
+    opening: Opening { tells_of_switches: true, ..Opening::ANYWHERE },
     hooks: Some(&AgentHooks {
         events: &[
             ("session-start", HookMeaning::Is(HookHappening::SessionStart)),

@@ -47,7 +47,7 @@ static QWEN_PROFILE: AgentProfile = AgentProfile {
     resume_options: &["--resume", "-r", "--session-id"],
     continue_options: &["--continue", "-c"],
     session_variables: &[],
-    opening: Opening::IN_DIRECTORY,
+    opening: Opening { tells_of_switches: true, ..Opening::IN_DIRECTORY },
     hooks: Some(&AgentHooks {
         events: &[
             ("SessionStart", HookMeaning::Is(HookHappening::SessionStart)),
@@ -90,6 +90,7 @@ static QWEN_CONTROL: AgentControl = AgentControl {
     command_characters: "/",
     permission_channel: PermissionChannel::FilePair,
     composer_words: Some("Type your message"),
+    question_words: &["Allow execution"],
     ..AgentControl::TERMINAL_ONLY
 };
 

@@ -200,6 +200,11 @@ pub struct WallClock {
 }
 
 impl WallClock {
+    /// Whether it is known that it was not set since boot.
+    pub fn was_never_set(&self) -> bool {
+        self.booted_at.is_some() && self.booted_at == self.earliest_boot
+    }
+
     /// The earliest time that anything written by a process can bear of which the clock now says that
     /// it began at `started_at`: where the clock was set since, it showed another time then.
     pub fn earliest_start(&self, started_at: Time) -> Time {
@@ -228,7 +233,7 @@ pub struct ClockReading {
 }
 
 /// A clock is not taken as set below this: two readings of two clocks are never taken at once, and
-/// it is less than [`CLOCK_SLACK`], so that what it lets pass changes no comparison.
+/// it is less than [`RECORDER_CLOCK_SLACK`], so that what it lets pass changes no comparison.
 const STEP_SLACK: Duration = Duration::from_secs(1);
 
 impl ClockReading {

@@ -24,7 +24,7 @@ fn at(minute: u64) -> Time {
 }
 
 fn run(began: u64) -> UnsettledRun {
-    UnsettledRun { began_at: Some(at(began)), named: None }
+    UnsettledRun { began_at: Some(at(began)), ..UnsettledRun::default() }
 }
 
 fn started_with(began: u64, named: usize) -> UnsettledRun {
@@ -74,7 +74,7 @@ fn b1_an_empty_session_does_not_outrank_one_that_is_written() {
 #[test]
 fn b1_a_record_of_whole_seconds_may_be_of_any_moment_in_its_second() {
     let began = at(5).plus(Duration::from_millis(842));
-    let window = UnsettledRun { began_at: Some(began), named: None };
+    let window = UnsettledRun { began_at: Some(began), ..UnsettledRun::default() };
     let resumed = OpenCandidate { started_at: Some(at(1)), ..written(5) };
     assert_eq!(states(&[window], &[resumed, empty(5)]), [Held(vec![0]), NotAttached(vec![0])]);
     // One that tells milliseconds was left before.
@@ -180,6 +180,8 @@ enum Happening {
     Write(usize),
     /// A registration, a lock or a hook names what a window has open, from now on.
     Settle(usize),
+    /// A hook tells what a window has open, of an agent that tells nothing when another session is opened in it.
+    Tell(usize),
     /// What a window has open ends, which is recorded, and the window goes on without it (`/clear`).
     Leave(usize),
     /// The same, and the window is closed.
@@ -200,11 +202,13 @@ struct Window {
     wrote: bool,
     /// Whether something names what it has open.
     settled: bool,
+    /// What a hook told that it had open, and when.
+    told: Option<(usize, u64)>,
 }
 
 impl Window {
     const fn new(place: usize, began: u64, named: Option<usize>, has: Option<usize>) -> Self {
-        Self { place, began, named, has, wrote: false, settled: false }
+        Self { place, began, named, has, wrote: false, settled: false, told: None }
     }
 }
 
@@ -314,6 +318,13 @@ impl World {
                     self.windows[index].settled = self.windows[index].has.is_some();
                 }
             }
+            Happening::Tell(number) => {
+                if let Some(index) = window(number, self)
+                    && let Some(session) = self.windows[index].has
+                {
+                    self.windows[index].told = Some((session, self.minute));
+                }
+            }
             Happening::Leave(number) => {
                 if let Some(index) = window(number, self) {
                     self.record_end(index);
@@ -338,8 +349,14 @@ impl World {
     fn attachments(&mut self) -> Attachments {
         let clock = self.look_at_clock();
         let began = |window: &Window| clock.earliest_start(self.shown(window.began));
-        let run =
-            |window: &Window| UnsettledRun { began_at: Some(began(window)), named: window.named };
+        let run = |window: &Window| {
+            let (began_at, named) = (Some(began(window)), window.named);
+            let run = UnsettledRun { began_at, named, ..UnsettledRun::default() };
+            match window.told {
+                Some((session, minute)) => run.told_of(Some(session), self.shown(minute), &clock),
+                None => run,
+            }
+        };
         let windows = self.unsettled();
         let runs: Vec<UnsettledRun> = windows.iter().map(run).collect();
         let sessions: Vec<OpenCandidate> = self.sessions.iter().map(|(_, one)| *one).collect();
@@ -407,6 +424,7 @@ fn happening() -> impl Strategy<Value = Happening> {
         (0usize..4).prop_map(Happening::Write),
         (0usize..4).prop_map(Happening::Write),
         (0usize..4).prop_map(Happening::Settle),
+        (0usize..4).prop_map(Happening::Tell),
         (0usize..4).prop_map(Happening::Leave),
         (0usize..4).prop_map(Happening::Quit),
         (0usize..4).prop_map(Happening::Kill),

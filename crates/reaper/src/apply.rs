@@ -394,6 +394,9 @@ fn immovable_refusal(path: &Path, immovable: Immovable) -> Refusal {
         }
         Immovable::Foreign(_, uid) => Refusal::NotOurs { uid },
         Immovable::Mounted(_) => Refusal::Mounted,
+        Immovable::Attributed(path) => {
+            Refusal::Attributed { path: path.to_string_lossy().into_owned() }
+        }
         Immovable::Io(error) => io_refusal(path, &error),
     }
 }

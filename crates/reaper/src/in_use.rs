@@ -1,10 +1,11 @@
 //! Which files and directories processes are using now.
 
-use std::os::unix::fs::MetadataExt;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use model::plan::Refusal;
 use sys::proc::{FileId, MountView, ProcessRow, ProcessTable};
+use sys::tree_facts::TreeFacts;
 
 use crate::PlannedRemoval;
 
@@ -64,21 +65,33 @@ impl InUse {
         }
     }
 
+    /// A process that is seen to work in the directory or to have something below it open.
+    pub(crate) fn find_user(&self, directory: &Path) -> Option<u32> {
+        let id = FileId::from_path(directory);
+        let by_name = self.named.iter().find(|(place, _)| place.starts_with(directory));
+        let by_id = || {
+            let is_below = |lineage: &[FileId]| id.is_some_and(|id| lineage.contains(&id));
+            self.lineages.iter().find(|(lineage, _)| is_below(lineage)).map(|(_, pid)| *pid)
+        };
+        by_name.map(|(_, pid)| *pid).or_else(by_id)
+    }
+
     /// Whether no process works in the directory or has something below it open.
     pub fn check_below(&self, directory: &Path) -> Result<(), Refusal> {
         if !self.listed {
             return Err(Refusal::Unproven { why: "processes cannot be listed".to_owned() });
         }
-        let id = FileId::from_path(directory);
-        let by_name = self.named.iter().find(|(place, _)| place.starts_with(directory));
-        let by_id = || {
-            let is_below = |lineage: &[FileId]| id.is_some_and(|id| lineage.contains(&id));
-            self.lineages.iter().find(|(lineage, _)| is_below(lineage)).map(|(_, pid)| pid)
-        };
-        if let Some(pid) = by_name.map(|(_, pid)| pid).or_else(by_id) {
+        if let Some(pid) = self.find_user(directory) {
             return Err(Refusal::WorkedIn { who: format!("pid {pid}") });
         }
-        match self.closed.iter().find(|(_, uid)| may_write(directory, *uid)) {
+        if self.closed.is_empty() {
+            return Ok(());
+        }
+        // Whose the directory is says nothing of what is in it: a container writes to what it was given there.
+        let facts = TreeFacts::walk(directory).map_err(|error| Refusal::Unreadable {
+            why: format!("not all that is in it can be looked at: {error}"),
+        })?;
+        match self.closed.iter().find(|(_, uid)| facts.may_be_written_by(*uid)) {
             Some((pid, uid)) => Err(Refusal::Unproven {
                 why: format!("pid {pid} of user {uid} cannot be looked into and may work there"),
             }),
@@ -87,11 +100,25 @@ impl InUse {
     }
 }
 
-/// Whether a user may write in a directory. Which groups it is in is not known; what cannot be looked
-/// at may be written by anybody.
-fn may_write(directory: &Path, uid: u32) -> bool {
-    let about = std::fs::metadata(directory);
-    about.map_or(true, |about| uid == 0 || uid == about.uid() || about.mode() & 0o022 != 0)
+/// A file in a directory that another process has open, whoever that is: the kernel itself is asked.
+pub(crate) fn find_opened_file(directory: &Path) -> io::Result<Option<PathBuf>> {
+    for entry in std::fs::read_dir(directory)? {
+        let entry = entry?;
+        let (path, kind) = (entry.path(), entry.file_type()?);
+        let found = if kind.is_dir() {
+            find_opened_file(&path)?
+        } else if kind.is_file() {
+            // One that cannot be opened is another user's, and no word of anybody who uses it.
+            let opened = sys::private::open_regular(&path).ok();
+            opened.filter(sys::append::has_other_opener).map(|_| path)
+        } else {
+            None
+        };
+        if found.is_some() {
+            return Ok(found);
+        }
+    }
+    Ok(None)
 }
 
 /// Whether no process has the file open. The kernel itself is asked, so no process is missed.
@@ -104,4 +131,40 @@ pub fn check_unopened(planned: &PlannedRemoval) -> Result<(), Refusal> {
         return Ok(());
     }
     Err(Refusal::Busy { who: "a process that has it open".to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{Permissions, create_dir, set_permissions};
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    /// Of no user of this machine.
+    const SOMEBODY: u32 = 47_110;
+
+    #[test]
+    fn h3_what_is_anothers_below_a_directory_of_ours_is_a_doubt() {
+        let home = tempfile::tempdir().unwrap();
+        let in_use = InUse {
+            named: Vec::new(),
+            lineages: Vec::new(),
+            closed: vec![(4711, SOMEBODY)],
+            listed: true,
+        };
+        let data = home.path().join("data");
+        create_dir(&data).unwrap();
+        let mode = |bits| set_permissions(&data, Permissions::from_mode(bits)).unwrap();
+        mode(0o755);
+        in_use.check_below(home.path()).unwrap();
+        mode(0o757);
+        let refused = in_use.check_below(home.path()).unwrap_err();
+        assert!(matches!(refused, Refusal::Unproven { .. }), "{refused}");
+        mode(0o755);
+        if testkit::access::is_root() {
+            testkit::access::chown(&data, SOMEBODY);
+            let refused = in_use.check_below(home.path()).unwrap_err();
+            assert!(matches!(refused, Refusal::Unproven { .. }), "{refused}");
+        }
+    }
 }

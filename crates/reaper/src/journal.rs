@@ -9,6 +9,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use model::address::{NoSingleId, pick_by_id};
 use model::plan::{Fingerprint, RemovableKind};
 use model::time::Time;
 use model::wire::IncompleteSource;
@@ -278,11 +279,6 @@ pub struct Receipt {
 }
 
 impl Receipt {
-    /// Steps of which it is not known what became.
-    pub fn is_unfinished(&self) -> bool {
-        self.steps.iter().any(JournalStep::is_open)
-    }
-
     /// Whether something of it can be undone.
     pub fn is_undoable(&self) -> bool {
         self.steps.iter().any(JournalStep::can_be_undone)
@@ -534,16 +530,12 @@ pub(super) fn incomplete_receipt(receipt: &str, error: &CollectError) -> Incompl
 
 /// The receipt that a person means: its name or the beginning of it.
 pub(super) fn find_receipt(home: &Path, text: &str) -> Result<String, CollectError> {
-    let mut found: Vec<String> =
-        receipt_names(home)?.into_iter().filter(|name| name.starts_with(text)).collect();
-    if found.iter().any(|name| name == text) {
-        return Ok(text.to_owned());
-    }
-    match found.len() {
-        0 => Err(CollectError::NoReceipt(text.to_owned())),
-        1 => Ok(found.remove(0)),
-        _ => Err(CollectError::Ambiguous { text: text.to_owned(), candidates: found }),
-    }
+    pick_by_id(receipt_names(home)?, text, |name| [name]).map_err(|why| match why {
+        NoSingleId::Nothing => CollectError::NoReceipt(text.to_owned()),
+        NoSingleId::Several(candidates) => {
+            CollectError::Ambiguous { text: text.to_owned(), candidates }
+        }
+    })
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use model::wire::{
 };
 
 use super::CollectError;
+use super::in_use::{InUse, find_opened_file};
 use super::journal::{self, Journal, JournalAction, JournalLine, JournalStep, Receipt, StepState};
 use sys::dropped::NoteDropped;
 use sys::machine::Machine;
@@ -134,6 +135,22 @@ fn spare(home: &Path, receipt: &Receipt, step: &JournalStep) -> Option<PathBuf> 
     (over && step.kept_places(&receipt.id).is_empty() && holds()).then_some(slot)
 }
 
+/// Why a slot is not to be emptied: a process works in it, or writes to a file that it opened before that went. What it
+/// writes now would be nowhere.
+fn used_slot<'s>(slot: &'s Path, in_use: &InUse) -> Option<(&'s Path, String)> {
+    let resolved = std::fs::canonicalize(slot).ok()?;
+    let reason = match (in_use.find_user(&resolved), find_opened_file(&resolved)) {
+        (Some(pid), _) => format!("pid {pid} uses it; end it, then try again"),
+        (None, Ok(None)) => return None,
+        (None, Ok(Some(path))) => {
+            let path = path.strip_prefix(&resolved).unwrap_or(&path).display();
+            format!("a process has {path} open; end it, then try again")
+        }
+        (None, Err(error)) => format!("it cannot be told whether it is in use: {error}"),
+    };
+    Some((slot, reason))
+}
+
 /// Removes for good what was trashed longer ago than `older_than`. Journals stay: they say what was.
 pub fn empty_trash(
     writer: &WriterLock,
@@ -143,6 +160,7 @@ pub fn empty_trash(
     let (home, at) = (writer.home.as_path(), machine.now());
     super::recover_interrupted(writer, machine)?;
     let mut emptied = TrashEmptied { applied: true, ..TrashEmptied::default() };
+    let mut in_use = None;
     for name in journal::receipt_names(home)? {
         let receipt = match journal::read_receipt(home, &name) {
             Ok(receipt) => receipt,
@@ -167,6 +185,12 @@ pub fn empty_trash(
             })
             .collect();
         if slots.is_empty() {
+            continue;
+        }
+        let in_use = in_use.get_or_insert_with(InUse::scan_processes);
+        if let Some((slot, reason)) = slots.iter().find_map(|slot| used_slot(slot, in_use)) {
+            let source = format!("receipt {name}");
+            emptied.failed.push(IncompleteSource { source, path: Some(text(slot)), reason });
             continue;
         }
         if holds {

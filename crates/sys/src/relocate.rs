@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use model::plan::FileForm;
 use rustix::fs::{CWD, Mode, OFlags, RenameFlags};
+use rustix::io::Errno;
 
 use crate::append::{self, Opener};
 use crate::fingerprint;
@@ -32,6 +33,8 @@ pub enum Immovable {
     Foreign(PathBuf, u32),
     /// Something else is mounted in it.
     Mounted(PathBuf),
+    /// Something in it has extended attributes or an access list, which a copy would not have.
+    Attributed(PathBuf),
     /// It cannot be looked at.
     Io(io::Error),
 }
@@ -95,6 +98,9 @@ fn check_below(path: &Path, about: &Metadata, device: u64) -> Result<(), Immovab
     if print.dev != device {
         return Err(Immovable::Mounted(path.to_owned()));
     }
+    if has_attributes(path).map_err(Immovable::Io)? {
+        return Err(Immovable::Attributed(path.to_owned()));
+    }
     match print.form {
         FileForm::Special => Err(Immovable::Special(path.to_owned())),
         FileForm::File if about.nlink() > 1 => Err(Immovable::Linked(path.to_owned())),
@@ -111,6 +117,36 @@ fn check_below(path: &Path, about: &Metadata, device: u64) -> Result<(), Immovab
             Ok(())
         }
     }
+}
+
+/// Whether something has extended attributes (an access list is one) of its own. Those that the system gives to every
+/// file, to a copy as well, do not count.
+fn has_attributes(path: &Path) -> io::Result<bool> {
+    /// The most that the kernel lists.
+    const LONGEST_LIST: usize = 64 << 10;
+    let mut names = vec![0; 1024];
+    let length = loop {
+        match rustix::fs::llistxattr(path, names.as_mut_slice()) {
+            Ok(length) => break length,
+            Err(Errno::RANGE) if names.len() < LONGEST_LIST => names.resize(LONGEST_LIST, 0),
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::NOENT) => return Ok(false),
+            Err(errno) => return Err(errno.into()),
+        }
+    };
+    let of_system = |name: &[u8]| {
+        let begins = |start: &&str| name.starts_with(start.as_bytes());
+        [
+            "trusted.",
+            "com.apple.",
+            "security.selinux",
+            "security.SMACK",
+            "security.ima",
+            "security.evm",
+        ]
+        .iter()
+        .any(begins)
+    };
+    Ok(names[..length].split(|byte| *byte == 0).any(|name| !name.is_empty() && !of_system(name)))
 }
 
 /// Copies a tree as `trash::copy` does, and remembers what each file was before it was read.
@@ -481,5 +517,45 @@ mod tests {
         fs::remove_file(home.path().join("outside")).unwrap();
         let _listener = std::os::unix::net::UnixListener::bind(root.join("deep/socket")).unwrap();
         assert!(matches!(check_movable(&root), Err(Immovable::Special(_))));
+    }
+
+    /// A copy has neither: an access list gone is a file that others can read, or cannot any more.
+    #[test]
+    fn what_has_attributes_or_an_access_list_is_not_moved() {
+        use rustix::fs::{XattrFlags, removexattr, setxattr};
+
+        let (_home, root, _) = tree();
+        let file = root.join("deep/er/c");
+        match setxattr(&file, "user.note", b"mine", XattrFlags::CREATE) {
+            Err(Errno::OPNOTSUPP) => return println!("SKIPPED: no attributes on this file system"),
+            set => set.unwrap(),
+        }
+        let refused = check_movable(&root);
+        assert!(
+            matches!(&refused, Err(Immovable::Attributed(path)) if *path == file),
+            "{refused:?}"
+        );
+        removexattr(&file, "user.note").unwrap();
+        check_movable(&root).unwrap();
+        // One entry beside the three of the mode, for the user 1, as the kernel keeps it.
+        let entry = |tag: u16, bits: u16, id: u32| {
+            [&tag.to_le_bytes()[..], &bits.to_le_bytes(), &id.to_le_bytes()].concat()
+        };
+        let none = u32::MAX;
+        let list = [
+            2u32.to_le_bytes().to_vec(),
+            entry(1, 6, none),
+            entry(2, 4, 1),
+            entry(4, 4, none),
+            entry(16, 4, none),
+            entry(32, 0, none),
+        ];
+        match setxattr(&file, "system.posix_acl_access", &list.concat(), XattrFlags::empty()) {
+            Err(Errno::OPNOTSUPP) => println!("SKIPPED: no access lists on this file system"),
+            set => {
+                set.unwrap();
+                assert!(matches!(check_movable(&root), Err(Immovable::Attributed(_))));
+            }
+        }
     }
 }

@@ -203,6 +203,7 @@ impl Ground {
             let branch = format!("git -C repo worktree add -q -b t{number} ../tree-{number}");
             git(self.home.path(), &format!("exec >/dev/null 2>&1; {branch}"));
             fs::create_dir_all(tree.join("build")).unwrap();
+            make_old_below(&tree);
             self.transcript(&tree, number);
         }
         self.transcript(Path::new("/somewhere"), number + 1_000_000);
@@ -412,6 +413,10 @@ fn write_on(root: &Path, seed: u64, stop: &AtomicBool, written: &Mutex<Written>)
             }
             _ => create(&at, &token),
         };
+        drop(at.parent().map(make_old_if_there));
+        if deed == 4 {
+            drop(make_old_if_there(&at));
+        }
         let mut written = written.lock().unwrap();
         match done {
             Err(_) => written.failed += 1,
@@ -456,24 +461,24 @@ fn append(path: &Path, token: &str) -> io::Result<()> {
     write_line(&mut file, token)
 }
 
-/// In one write, so that the lines of several writers stay whole.
+/// In one write, so that the lines of several writers stay whole. What was just written is left alone by all that
+/// collects: so it looks old, and is moved while others write.
 fn write_line(file: &mut File, line: &str) -> io::Result<()> {
-    file.write_all(format!("{line}\n").as_bytes())
+    file.write_all(format!("{line}\n").as_bytes())?;
+    file.set_modified(long_ago())
 }
 
 /// As an agent that resumes a session: without making the file anew.
 fn append_existing(path: &Path, token: &str) -> io::Result<()> {
     let mut file = OpenOptions::new().append(true).open(path)?;
     let line = serde_json::json!({ "type": "note", "note": token });
-    write_line(&mut file, &format!("{line} {token}"))?;
-    let long_ago = SystemTime::now() - Duration::from_secs(10 * 86_400);
-    file.set_modified(long_ago)
+    write_line(&mut file, &format!("{line} {token}"))
 }
 
 /// As an editor saves: a new file in the place of the old one.
 fn save(path: &Path, token: &str) -> io::Result<()> {
     let beside = path.with_extension("new");
-    fs::write(&beside, format!("{token}\n"))?;
+    write_line(&mut File::create(&beside)?, token)?;
     fs::rename(&beside, path)
 }
 
@@ -487,13 +492,33 @@ fn through_handle(directory: &Path, token: &str) -> io::Result<()> {
 /// By a file that was opened before, wherever that is by now.
 fn held_open(path: &Path, token: &str) -> io::Result<()> {
     let mut file = OpenOptions::new().append(true).create(true).open(path)?;
+    file.set_modified(long_ago())?;
     std::thread::sleep(Duration::from_millis(3));
     write_line(&mut file, token)
 }
 
+fn long_ago() -> SystemTime {
+    SystemTime::now() - Duration::from_secs(10 * 86_400)
+}
+
 fn make_old(path: &Path) {
-    let long_ago = SystemTime::now() - Duration::from_secs(10 * 86_400);
-    File::options().append(true).open(path).unwrap().set_modified(long_ago).unwrap();
+    File::options().append(true).open(path).unwrap().set_modified(long_ago()).unwrap();
+}
+
+/// As far as it is there: others may be moving it.
+fn make_old_below(tree: &Path) {
+    for entry in fs::read_dir(tree).into_iter().flatten().flatten() {
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => make_old_below(&entry.path()),
+            Ok(kind) if kind.is_file() => drop(make_old_if_there(&entry.path())),
+            _ => {}
+        }
+    }
+    drop(make_old_if_there(tree));
+}
+
+fn make_old_if_there(path: &Path) -> io::Result<()> {
+    File::open(path)?.set_modified(long_ago())
 }
 
 fn git(directory: &Path, script: &str) {

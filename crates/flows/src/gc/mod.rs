@@ -6,7 +6,6 @@
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
-use model::config::OstlerConfig;
 use model::plan::{PlanItem, Refusal};
 use model::rules::retain::{RetentionCandidate, RetentionLimits, select_removals};
 use model::session::SessionName;
@@ -16,14 +15,16 @@ use sys::lockfile::LockFile;
 use sys::machine::Machine;
 
 use crate::launches;
-use crate::observe::{self, Observation, ObserveScope};
+use crate::observe::{self, Observation, ObserveScope, SeenRuns};
 use crate::writer::{GcConsent, GcInclude, GcRequest};
 use model::rules::pins::Pins;
 use reaper::{CollectError, PlannedRemoval, Reaper, recheck_planned};
+use second_look::{PlannedTranscript, SecondLook};
 use store::writer::StoreWriter;
 
 mod native;
 mod own;
+mod second_look;
 mod worktree;
 
 pub(crate) use reaper::InUse;
@@ -37,8 +38,8 @@ enum GcCheck {
     Unopened,
     /// A socket that must have no listener.
     Socket,
-    /// A transcript: no process has it open, and a copy is kept first.
-    Transcript(Box<model::summary::KeptSession>),
+    /// A transcript: no agent could have resumed it since, no process has it open, and a copy is kept first.
+    Transcript(Box<PlannedTranscript>),
     /// A git worktree, and whom ostler made it for.
     Worktree { member: Option<Box<model::control::groups::GroupMember>> },
     /// A launch record.
@@ -60,6 +61,8 @@ pub struct GcPlan {
     stays: Vec<(PlanItem, Refusal)>,
     incomplete: Vec<IncompleteSource>,
     pins: Pins,
+    /// The agents that ran when it was made.
+    runs: SeenRuns,
 }
 
 impl std::fmt::Debug for GcPlan {
@@ -152,12 +155,7 @@ fn planned_line((action, item, refused): (ItemFate, PlanItem, Option<Refusal>)) 
     PlannedItem { action, item, refused: refused.as_ref().map(Into::into) }
 }
 
-/// Looks at everything and says what would go, in the environment of the client.
-pub fn plan_gc(ask: &GcRequest, machine: &Machine) -> GcPlan {
-    plan_gc_in(ask, &machine.with_variables(&ask.variables))
-}
-
-/// As [`plan_gc`], in this machine's own environment; what was looked up in it is noted in the request.
+/// Looks at everything and says what would go; what was looked up in the environment is noted in the request.
 pub fn plan_gc_here(ask: &mut GcRequest, machine: &Machine) -> GcPlan {
     let (planning, variables) = machine.note_variables(|machine| plan_gc_in(ask, machine));
     ask.variables = variables;
@@ -166,7 +164,7 @@ pub fn plan_gc_here(ask: &mut GcRequest, machine: &Machine) -> GcPlan {
 
 fn plan_gc_in(ask: &GcRequest, machine: &Machine) -> GcPlan {
     let now = machine.now();
-    let observation = observe_for(ask, machine);
+    let mut observation = observe_for(ask, machine);
     let mut planning = GcPlan { pins: observation.pins.clone(), ..GcPlan::default() };
     planning.incomplete.extend(observation.incomplete.iter().cloned());
     own::plan_terminals(ask, machine, &observation, &mut planning);
@@ -187,6 +185,7 @@ fn plan_gc_in(ask: &GcRequest, machine: &Machine) -> GcPlan {
         let in_use = InUse::scan_processes();
         worktree::plan_worktrees(ask, machine, &observation, &in_use, &mut planning);
     }
+    planning.runs = std::mem::take(&mut observation.runs);
     planning
 }
 
@@ -198,9 +197,10 @@ fn observe_for(ask: &GcRequest, machine: &Machine) -> Observation {
     } else if ask.includes(GcInclude::Worktrees) {
         agents.clear();
     }
+    let config = ask.observed_config();
     observe::observe_sessions(&observe::ObserveRequest {
         machine,
-        config: &OstlerConfig::default(),
+        config: &config,
         use_index: false,
         scope: ObserveScope::All,
         agents: &agents,
@@ -216,7 +216,8 @@ pub fn carry_out_gc(
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<GcResult, CollectError> {
     let left = reaper::recover_interrupted(writer, machine)?.left;
-    let planning = plan_gc(ask, machine);
+    // In the environment of the client.
+    let planning = plan_gc_in(ask, &machine.with_variables(&ask.variables));
     sys::pause::pause_at("gc.planned");
     let hash = planning.plan_hash();
     let mut result = GcResult {
@@ -232,6 +233,7 @@ pub fn carry_out_gc(
     };
     let total = planning.wanted.len();
     let mut kept = Vec::new();
+    let mut look = SecondLook::new(ask, machine, planning.runs);
     let mut reaper = Reaper::begin(writer, "gc", machine)?;
     for (index, wanted) in planning.wanted.into_iter().enumerate() {
         progress(index, total);
@@ -241,7 +243,7 @@ pub fn carry_out_gc(
         }
         let may_go = |planned: &PlannedRemoval| {
             writer.recheck_pins(&wanted.of)?;
-            wanted.check.check_item(planned, machine)
+            wanted.check.check_item(planned, machine, &mut look)
         };
         let outcome = match recheck_planned(planned, may_go) {
             Err(refusal) => Err(refusal),
@@ -300,16 +302,19 @@ impl GcCheck {
         &self,
         planned: &PlannedRemoval,
         machine: &Machine,
+        look: &mut SecondLook<'_>,
     ) -> Result<Option<LockFile>, Refusal> {
         match self {
             Self::Terminal { root, id } => own::check_terminal(root, id, machine),
-            Self::Unopened | Self::Transcript(_) => reaper::check_unopened(planned).map(|()| None),
+            Self::Unopened => reaper::check_unopened(planned).map(|()| None),
+            Self::Transcript(transcript) => {
+                look.check(transcript, planned)?;
+                reaper::check_unopened(planned).map(|()| None)
+            }
             Self::Socket => own::check_socket(&planned.path).map(|()| None),
             Self::Launch => launches::check_record(&planned.path, machine).map(|()| None),
             Self::Worktree { member } => {
-                let in_use = InUse::scan_processes();
-                worktree::check_worktree(&planned.path, member.as_deref(), machine, &in_use)
-                    .map(|()| None)
+                worktree::check_worktree(&planned.path, member.as_deref(), machine).map(|()| None)
             }
         }
     }
@@ -320,14 +325,14 @@ impl GcCheck {
         machine: &Machine,
         planned: &PlannedRemoval,
     ) -> Result<Option<model::summary::KeptSession>, Refusal> {
-        let Self::Transcript(kept) = self else { return Ok(None) };
+        let Self::Transcript(transcript) = self else { return Ok(None) };
         let failed = |why: String| Refusal::NotCopied { why };
         let file =
             sys::private::open_regular(&planned.path).map_err(|error| failed(error.to_string()))?;
         let form = model::summary::KeptForm::File;
         let copy = crate::vault::keep_copy(machine, &planned.item.path, form, file)
             .map_err(|error| failed(error.to_string()))?;
-        let mut kept = kept.as_ref().clone();
+        let mut kept = transcript.kept.clone();
         kept.files = vec![copy];
         Ok(Some(kept))
     }

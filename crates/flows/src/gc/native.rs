@@ -12,8 +12,9 @@ use model::session::{self, ClaimBasis, ProcessClaim, SessionName};
 use model::summary::{KeptSession, SessionSummary};
 use model::time::{Time, whole_millis};
 
+use super::second_look::PlannedTranscript;
 use super::{GcCheck, GcPlan};
-use crate::observe::{AgentReport, Observation, Observed};
+use crate::observe::{AgentReport, Observation, Observed, SessionPlace};
 use crate::writer::GcRequest;
 use reaper::PlannedRemoval;
 
@@ -46,7 +47,7 @@ pub(super) fn plan_leftovers(
                 ),
                 ExtraFileKind::Attachment => continue,
             };
-            if !places.contains_path(&extra.path) {
+            if !places.contains_path(&extra.path) || ask.is_configured(agent, &extra.path) {
                 continue;
             }
             let mut planned =
@@ -191,6 +192,9 @@ pub(super) fn plan_transcripts(
     let mut refusals: Vec<Option<Refusal>> = Vec::new();
     for one in all().filter(|one| ask.is_about(one.session.agent)) {
         let Some(transcript) = &one.session.transcript else { continue };
+        if ask.is_configured(one.session.agent, Path::new(&*one.session.origin.root)) {
+            continue;
+        }
         let removable = removable(one);
         // A file that holds several sessions is a store of the agent's, not a transcript.
         let shared = sharers.get(transcript.path.as_path()) != Some(&1);
@@ -255,8 +259,28 @@ pub(super) fn plan_transcripts(
                 summary: SessionSummary::from_digest(&one.session.digest),
                 files: Vec::new(),
             };
-            planning.add_item(ask, planned, GcCheck::Transcript(Box::new(kept)), of);
+            let place = place_of(one, observation);
+            let check = GcCheck::Transcript(Box::new(PlannedTranscript { kept, place }));
+            planning.add_item(ask, planned, check, of);
         }
+    }
+}
+
+/// Where a session is. A sub-agent is where its parent is, too: the parent's run has it open.
+fn place_of(one: &Observed, observation: &Observation) -> SessionPlace {
+    let session = &one.session;
+    let is_parent = |other: &&Observed| {
+        other.session.agent == session.agent
+            && session.digest.parent.as_ref() == Some(&other.session.id)
+    };
+    let parent = session.digest.parent.as_ref();
+    let parent = parent.and_then(|_| observation.sessions.iter().find(is_parent));
+    let own = session.digest.cwd.iter();
+    let all = own.chain(parent.and_then(|parent| parent.session.digest.cwd.as_ref()));
+    SessionPlace {
+        agent: session.agent,
+        root: PathBuf::from(&*session.origin.root),
+        directories: all.cloned().collect(),
     }
 }
 

@@ -1,25 +1,33 @@
 //! Git worktrees that sessions worked in: they go only if nothing in them could be lost.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use model::control::groups::GroupMember;
 use model::liveness::Liveness;
 use model::plan::{Refusal, RemovableKind};
 use model::rules::guard;
-use model::time::whole_millis;
+use model::session::SessionName;
+use model::time::{Time, whole_millis};
 use model::wire::IncompleteSource;
 use store::state::MemberScope;
 use sys::dropped::NoteDropped;
 use sys::machine::Machine;
+use sys::tree_facts::TreeFacts;
 
 use super::{GcCheck, GcPlan, InUse};
 use crate::git::ask_guarded;
 use crate::groups;
-use crate::observe::Observation;
+use crate::observe::{Observation, Observed};
 use crate::repository;
 use crate::writer::GcRequest;
 use reaper::PlannedRemoval;
+
+/// What a removal leaves and what it does not, in words.
+const WHY: &str =
+    "its branch is merged and its commits are on a remote; files that git ignores go with it";
 
 /// Worktrees in which no session is active: those that sessions worked in, and those that ostler made.
 pub(super) fn plan_worktrees(
@@ -29,16 +37,18 @@ pub(super) fn plan_worktrees(
     in_use: &InUse,
     planning: &mut GcPlan,
 ) {
-    let now = machine.now();
     let mut roots = BTreeSet::new();
+    let mut doubt = unseen_sessions(observation);
     let members = match groups::list_members(machine.home(), MemberScope::Every) {
         Ok(members) => members,
         Err(error) => {
-            planning.incomplete.push(IncompleteSource {
+            let unread = IncompleteSource {
                 source: "launch groups".to_owned(),
                 path: None,
                 reason: error.to_string(),
-            });
+            };
+            doubt = doubt.or_else(|| Some(in_part(&unread)));
+            planning.incomplete.push(unread);
             Vec::new()
         }
     };
@@ -56,50 +66,141 @@ pub(super) fn plan_worktrees(
         }
     }
     for root in roots {
-        let below = |one: &&crate::observe::Observed| {
-            let cwd = one.session.digest.cwd.as_ref();
-            cwd.is_some_and(|cwd| Path::new(cwd).starts_with(&root))
-        };
-        let sessions = || observation.sessions.iter().filter(below);
-        let why = "its branch is merged, and nothing in it is anywhere else";
-        let Ok(planned) = PlannedRemoval::new(RemovableKind::Worktree, &root, "git", why) else {
-            continue;
-        };
-        // Also of one that stays: its size is what a person weighs its worth against.
-        let mut planned = planned.with_total_size();
-        let last = sessions().filter_map(|one| one.session.last_activity_at()).max();
         let member = members.iter().find(|member| made_for(member).as_ref() == Some(&root));
-        let last = last.max(member.map(|member| member.made_at));
-        let age = last.map(|at| now.since(at));
-        planned.item.age_ms = age.map(whole_millis);
+        // A sub-agent may work in a worktree that its parent does not.
+        let all = observation.sessions.iter().chain(&observation.subagents);
+        let tree = SeenTree {
+            facts: TreeFacts::walk(&root),
+            sessions: all.filter(|one| one.works_below(&root)).collect(),
+            member,
+            root: &root,
+        };
+        let Ok(planned) = tree.planned(machine.now()) else { continue };
+        match tree.check(ask, machine, in_use, doubt.as_ref()) {
+            Err(refusal) => planning.add_kept(planned, refusal),
+            Ok(()) => {
+                let member = member.cloned().map(Box::new);
+                planning.add_item(ask, planned, GcCheck::Worktree { member }, tree.names());
+            }
+        }
+    }
+}
+
+/// Sessions that may be there and were not seen, any of which may work in any worktree. A transcript of which
+/// single records are broken is not one, if it says where its session works.
+fn unseen_sessions(observation: &Observation) -> Option<Refusal> {
+    let of_agent = |source: &str| {
+        observation.agents.iter().any(|report| report.adapter.agent_profile().id == source)
+    };
+    let elsewhere = observation.incomplete.iter().filter(|one| !of_agent(&one.source));
+    let of_agents = observation.agents.iter().flat_map(|report| {
+        let unseen = report.unlisted.iter().chain(&report.unread);
+        unseen.map(|one| Refusal::ListedInPart {
+            why: format!("{}: {}", one.path.display(), one.reason),
+        })
+    });
+    elsewhere.map(in_part).chain(of_agents).next()
+}
+
+fn in_part(unread: &IncompleteSource) -> Refusal {
+    let place = unread.path.as_deref().unwrap_or(&unread.source);
+    Refusal::ListedInPart { why: format!("{place}: {}", unread.reason) }
+}
+
+/// A worktree, and everything that is known of it.
+struct SeenTree<'a> {
+    root: &'a Path,
+    facts: io::Result<TreeFacts>,
+    /// Who works or worked there, sub-agents included.
+    sessions: Vec<&'a Observed>,
+    /// Whom ostler made it for.
+    member: Option<&'a GroupMember>,
+}
+
+impl SeenTree<'_> {
+    /// How long no session has worked there.
+    fn idle_for(&self, now: Time) -> Option<Duration> {
+        let last = self.sessions.iter().filter_map(|one| one.session.last_activity_at()).max();
+        last.max(self.member.map(|member| member.made_at)).map(|at| now.since(at))
+    }
+
+    /// The worktree as a thing that goes or stays; its size is what a person weighs its worth against.
+    fn planned(&self, now: Time) -> io::Result<PlannedRemoval> {
+        let mut planned = PlannedRemoval::new(RemovableKind::Worktree, self.root, "git", WHY)?;
+        if let Ok(facts) = &self.facts {
+            planned.item.bytes = facts.bytes;
+        }
+        planned.item.age_ms = self.idle_for(now).map(whole_millis);
         planned.item.evidence = vec![
             "git says: no changes, merged, and the commits are on a remote".to_owned(),
-            "no process works there".to_owned(),
+            "no process works there, and nothing in it was written within ten minutes".to_owned(),
         ];
-        let guarded = sessions().find_map(|one| {
-            let refused = guard::may_collect(&one.session, &one.verdict, now).err()?;
-            Some((one, refused))
-        });
-        if let Some((one, refused)) = guarded {
-            planning.add_kept(
-                planned,
-                match refused {
+        Ok(planned)
+    }
+
+    /// Whether it may go.
+    fn check(
+        &self,
+        ask: &GcRequest,
+        machine: &Machine,
+        in_use: &InUse,
+        doubt: Option<&Refusal>,
+    ) -> Result<(), Refusal> {
+        let now = machine.now();
+        for one in &self.sessions {
+            guard::may_collect(&one.session, &one.verdict, now).map_err(
+                |refused| match refused {
                     Refusal::Alive { .. } | Refusal::Unproven { .. } | Refusal::Active { .. } => {
                         Refusal::WorkedIn { who: format!("the session {}", one.session.id) }
                     }
                     doubt => doubt,
                 },
-            );
-        } else if age.is_none_or(|age| age <= ask.older_than(ask.retention.worktrees)) {
-            planning.add_kept(planned, Refusal::Young);
-        } else if let Err(refusal) = check_worktree(&root, member, machine, in_use) {
-            planning.add_kept(planned, refusal);
-        } else {
-            let of = sessions().map(|one| one.session.session_name()).collect();
-            let member = member.cloned().map(Box::new);
-            planning.add_item(ask, planned, GcCheck::Worktree { member }, of);
+            )?;
         }
+        let older_than = ask.older_than(ask.retention.worktrees);
+        if self.idle_for(now).is_none_or(|age| age <= older_than) {
+            return Err(Refusal::Young);
+        }
+        if let Some(doubt) = doubt {
+            return Err(doubt.clone());
+        }
+        check_repository(self.root, self.member, machine, in_use)?;
+        let quiet_for = check_quiet(&self.facts, now)?;
+        // What a person or a program wrote there counts as much as what a session did.
+        if quiet_for <= older_than { Err(Refusal::Young) } else { Ok(()) }
     }
+
+    /// The sessions that it is of. What a sub-agent did is part of the session that it worked for.
+    fn names(&self) -> Vec<SessionName> {
+        let names = self.sessions.iter().flat_map(|one| {
+            let parent = one.session.digest.parent.as_ref();
+            let parent = parent.map(|parent| SessionName::new(one.session.agent, parent));
+            parent.into_iter().chain([one.session.session_name()])
+        });
+        names.collect()
+    }
+}
+
+/// How long nothing in a worktree was written, if that is long enough. Git does not speak of what it ignores.
+fn check_quiet(facts: &io::Result<TreeFacts>, now: Time) -> Result<Duration, Refusal> {
+    let facts = facts.as_ref().map_err(|error| Refusal::Unreadable {
+        why: format!("not all that is in it can be looked at: {error}"),
+    })?;
+    let quiet_for = now.since(facts.written_at);
+    if quiet_for < guard::QUIET_BEFORE_COLLECTION {
+        return Err(Refusal::JustWritten);
+    }
+    Ok(quiet_for)
+}
+
+/// Whether a worktree that was planned may go now.
+pub(super) fn check_worktree(
+    root: &Path,
+    member: Option<&GroupMember>,
+    machine: &Machine,
+) -> Result<(), Refusal> {
+    check_repository(root, member, machine, &InUse::scan_processes())?;
+    check_quiet(&TreeFacts::walk(root), machine.now()).map(drop)
 }
 
 /// The worktree that a directory is in, if that is a linked one. A repository itself never is.
@@ -108,9 +209,9 @@ fn root_of(directory: &Path) -> Option<PathBuf> {
     repository::linked_administration(&root).map(|_| root)
 }
 
-/// Whether everything in a worktree is somewhere else too, and no process uses it. `member` is whom ostler made it for:
+/// Whether everything in a worktree that git knows of is somewhere else too, and no process uses it. `member` is whom ostler made it for:
 /// while that may be there it stays, and once it is proven to be gone the lock that ostler put on it says nothing.
-pub(super) fn check_worktree(
+fn check_repository(
     root: &Path,
     member: Option<&GroupMember>,
     machine: &Machine,

@@ -115,9 +115,16 @@ fn survey_adapter(
         all.absorb(one);
     }
     let directories = std::mem::take(&mut all.directories);
-    let (extras, unlisted) = (Vec::new(), Vec::new());
-    let report =
-        AgentReport { adapter, roots, directories, unlisted, extras, processes: 0, disabled };
+    let report = AgentReport {
+        adapter,
+        roots,
+        directories,
+        unlisted: Vec::new(),
+        unread: Vec::new(),
+        extras: Vec::new(),
+        processes: 0,
+        disabled,
+    };
     (report, all)
 }
 
@@ -155,15 +162,19 @@ impl Discovered {
             _ => survey.sources,
         };
         let (read, problems) = digest_all(adapter, sources, shelf, deadline);
-        self.incomplete
-            .extend(problems.into_iter().map(|p| incomplete_source(id, &p.path, p.reason)));
+        let unread = problems.iter().map(|p| incomplete_source(id, &p.path, p.reason.clone()));
+        self.incomplete.extend(unread);
+        report.unread = problems;
         update_index(index, adapter, &read, listed, request.machine.now());
         let ready = survey.ready.into_iter().map(|(source, digest)| (source.into(), digest.into()));
         let transcripts: Vec<(Box<TranscriptSource>, Box<TranscriptDigest>)> =
             read.into_iter().map(|read| (read.source, read.digest)).chain(ready).collect();
         for (source, digest) in &transcripts {
             if let Some(reason) = damage_words(digest.damage) {
-                self.incomplete.push(incomplete_source(id, &source.path, reason));
+                self.incomplete.push(incomplete_source(id, &source.path, reason.clone()));
+                if digest.cwd.is_none() {
+                    report.unread.push(SurveyProblem { path: source.path.clone(), reason });
+                }
             }
         }
         self.agents.push(report);

@@ -23,6 +23,7 @@ use crate::terminal::sight;
 use crate::tracks;
 use ends::RecordedEnds;
 use model::rules::pins::Pins;
+pub(crate) use processes::{SeenRuns, SessionPlace};
 use source::{AccessSessions, HostedTerminals, NativeSessions, SessionSource};
 
 mod discover;
@@ -90,6 +91,12 @@ impl Observed {
         }
     }
 
+    /// Whether it works in a directory, or below it.
+    pub(crate) fn works_below(&self, directory: &Path) -> bool {
+        let cwd = self.session.digest.cwd.as_ref();
+        cwd.is_some_and(|cwd| Path::new(cwd).starts_with(directory))
+    }
+
     /// The session as programs see it.
     pub fn session_view(&self) -> SessionView<'_> {
         SessionView { pinned: self.pinned, ..SessionView::new(&self.session, &self.verdict) }
@@ -106,6 +113,8 @@ pub struct AgentReport {
     pub directories: Vec<std::path::PathBuf>,
     /// What of these could not be listed: nothing may be collected beside it.
     pub unlisted: Vec<SurveyProblem>,
+    /// Transcripts of which it is not known where their sessions worked: they could not be read.
+    pub unread: Vec<SurveyProblem>,
     /// Bytes that are no transcript.
     pub extras: Vec<ExtraFile>,
     /// How many processes of the agent run, wrappers counted with what they run.
@@ -133,6 +142,8 @@ pub struct Observation {
     pub observer: Observer,
     /// The ids of sessions that are there and were not looked at, since they cannot be live.
     pub unread_ids: Vec<String>,
+    /// The runs of agents.
+    pub(crate) runs: SeenRuns,
 }
 
 impl Observation {
@@ -163,20 +174,25 @@ pub fn observe_sessions(request: &ObserveRequest<'_>) -> Observation {
     // A blind observer looks at everything, as if it had been asked to.
     let all = request.scope == ObserveScope::All || !sees_every_process;
     let Told { tracks, ends, pins, untold } = read_told(request.machine.home(), all);
-    let mut found = discover::read_transcripts(request, observer, &processes, &tracks, listed);
+    let hears_hooks = untold.is_none();
+    // Where it is not known what hooks told, any session may be the one that they told of.
+    let scope = if all || !hears_hooks { ObserveScope::All } else { ObserveScope::Active };
+    let reading = ObserveRequest { scope, ..*request };
+    let mut found = discover::read_transcripts(&reading, observer, &processes, &tracks, listed);
     found.incomplete.extend(untold);
     let circumstances = JudgeCircumstances {
         now: request.machine.now(),
         sees_every_process,
         stale_after: request.config.stale_after,
     };
-    let mut observation = judge_sessions(request, &processes, found, (tracks, ends), circumstances);
+    let told = ToldSessions { tracks, ends, hears_hooks };
+    let mut observation = judge_sessions(request, &processes, found, told, circumstances);
     if !pins.is_empty() {
         for one in observation.sessions.iter_mut().chain(&mut observation.subagents) {
             one.pinned = pins.get(&one.session.session_name()).is_some();
         }
     }
-    Observation { pins, ..observation }
+    Observation { pins, runs: processes.into(), ..observation }
 }
 
 /// Judges what every source found: the one place where an [`Observed`] is made.
@@ -184,7 +200,7 @@ fn judge_sessions(
     request: &ObserveRequest<'_>,
     processes: &processes::AgentProcesses,
     found: discover::Discovered,
-    (tracks, ends): (Vec<TrackedSession>, RecordedEnds),
+    told: ToldSessions,
     circumstances: JudgeCircumstances,
 ) -> Observation {
     let mut incomplete = found.incomplete;
@@ -203,7 +219,7 @@ fn judge_sessions(
     let asks_terminals = request.asks_for(sight::TERMINAL_AGENT);
     let seen = found.seen;
     let mut sources: Vec<Box<dyn SessionSource + '_>> =
-        vec![Box::new(NativeSessions { machine, processes, seen, tracks, ends })];
+        vec![Box::new(NativeSessions { machine, processes, seen, told })];
     if request.asks_for(ACCESS_AGENT_NAME) {
         sources.push(Box::new(AccessSessions { machine }));
     }
@@ -235,7 +251,17 @@ fn judge_sessions(
         pins: Pins::default(),
         observer: machine.observer().clone(),
         unread_ids: found.unread_ids,
+        runs: SeenRuns::default(),
     }
+}
+
+/// What was told of sessions.
+struct ToldSessions {
+    /// What hooks told of open ones.
+    tracks: Vec<TrackedSession>,
+    ends: RecordedEnds,
+    /// Whether all of it could be read.
+    hears_hooks: bool,
 }
 
 /// What ostler itself was told and wrote down.

@@ -16,6 +16,8 @@ pub(super) struct AgentRun {
     pub(super) adapter: &'static dyn Adapter,
     /// Every process of the run, wrappers first.
     pub(super) pids: Vec<u32>,
+    /// The kernel's start time of the first of them.
+    start: u64,
     /// When the first of them started.
     pub(super) started_at: Option<Time>,
     /// The earliest that it may have written anything, by the clock as it was set then.
@@ -30,8 +32,8 @@ pub(super) struct AgentRun {
     pub(super) variable: Option<String>,
     /// Where, by its own environment, it keeps its sessions. Empty when that cannot be read.
     pub(super) roots: Vec<PathBuf>,
-    /// What that directory is: another mount namespace may call it by another name.
-    pub(super) cwd_id: Option<FileId>,
+    /// What that directory and those above it are: another mount namespace may call them by other names.
+    pub(super) cwd_lineage: Vec<FileId>,
     /// The same of `roots`, where paths mean something else to it.
     pub(super) root_ids: Vec<FileId>,
     /// Whether paths mean the same to it as to us.
@@ -49,6 +51,17 @@ impl AgentRun {
         self.pids.last().copied().unwrap_or(0)
     }
 
+    /// Whether it works in a directory, by name or by what it is; or, `from_below`, in one below it. Of a session whose
+    /// directory is not known it may be the one.
+    pub(super) fn works_in(&self, cwd: Option<&str>, from_below: bool) -> bool {
+        let Some(cwd) = cwd.map(Path::new) else { return true };
+        let deepest = if from_below { self.cwd_lineage.len() } else { 1 };
+        let by_name = |own: &Path| own == cwd || (from_below && own.starts_with(cwd));
+        self.cwd.as_deref().is_some_and(by_name)
+            || FileId::from_path(cwd)
+                .is_some_and(|id| self.cwd_lineage.iter().take(deepest).any(|own| *own == id))
+    }
+
     /// What it may have to do with the sessions below a root.
     pub(super) fn reach(&self, root: &Root) -> Reach {
         if !self.ours {
@@ -63,6 +76,53 @@ impl AgentRun {
             _ if root.id.is_some_and(|id| self.root_ids.contains(&id)) => Reach::Unseen,
             _ => Reach::None,
         }
+    }
+}
+
+/// The runs that one look saw.
+#[derive(Debug, Default)]
+pub(crate) struct SeenRuns(Vec<AgentRun>);
+
+/// Where a session is, for the question who could open it.
+#[derive(Clone, Debug)]
+pub(crate) struct SessionPlace {
+    pub(crate) agent: &'static str,
+    /// The directory that its agent keeps its sessions in.
+    pub(crate) root: PathBuf,
+    /// Where it works; not known means that a run of any directory may be its own.
+    pub(crate) directories: Vec<String>,
+}
+
+impl SeenRuns {
+    /// A run that was not there at an earlier look and could have opened the session since, in words. By the rule for
+    /// runs that nothing settles: one that has just begun is not settled yet.
+    pub(crate) fn newcomer(&self, earlier: &Self, place: &SessionPlace) -> Option<String> {
+        let key = |run: &AgentRun| (run.adapter.agent_profile().id, run.pids[0], run.start);
+        let of_agent = |run: &&AgentRun| run.adapter.agent_profile().id == place.agent;
+        let is_new = |run: &&AgentRun| !earlier.0.iter().any(|known| key(known) == key(run));
+        let mut root = None;
+        let could_open = |run: &&AgentRun| {
+            let opening = run.adapter.agent_profile().opening;
+            match run.reach(root.get_or_insert_with(|| Root::look(&place.root))) {
+                Reach::None => false,
+                Reach::Unseen => true,
+                Reach::Seen => {
+                    let works = |cwd: &String| run.works_in(Some(cwd), opening.from_below);
+                    run.server
+                        || opening.beyond_directory
+                        || place.directories.is_empty()
+                        || place.directories.iter().any(works)
+                }
+            }
+        };
+        let run = self.0.iter().filter(of_agent).filter(is_new).find(could_open)?;
+        Some(format!("{} pid {}, which began since,", place.agent, run.innermost_pid()))
+    }
+}
+
+impl From<AgentProcesses> for SeenRuns {
+    fn from(processes: AgentProcesses) -> Self {
+        Self(processes.runs)
     }
 }
 
@@ -192,6 +252,7 @@ pub(super) fn find_agents(observer: &Observer, config: &OstlerConfig) -> AgentPr
                 runs.push(AgentRun {
                     adapter,
                     pids: vec![row.pid],
+                    start: row.start,
                     started_at: row.started_at,
                     writes_since: row.started_at.map(|at| observer.clock.earliest_start(at)),
                     cwd: None,
@@ -199,7 +260,7 @@ pub(super) fn find_agents(observer: &Observer, config: &OstlerConfig) -> AgentPr
                     continues: false,
                     variable: None,
                     roots: Vec::new(),
-                    cwd_id: None,
+                    cwd_lineage: Vec::new(),
                     root_ids: Vec::new(),
                     mounts,
                     uid: row.uid,
@@ -212,8 +273,9 @@ pub(super) fn find_agents(observer: &Observer, config: &OstlerConfig) -> AgentPr
         };
         let about = adapter.agent_profile();
         run.cwd = table.cwd(row.pid).or(run.cwd.take());
-        let lineage = table.cwd_lineage(row.pid);
-        run.cwd_id = lineage.and_then(|above| above.first().copied()).or(run.cwd_id);
+        if let Some(lineage) = table.cwd_lineage(row.pid) {
+            run.cwd_lineage = lineage;
+        }
         run.argument =
             named_session(&appearance.args, about.resume_options).or(run.argument.take());
         run.continues |= appearance

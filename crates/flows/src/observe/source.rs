@@ -8,13 +8,11 @@ use model::identity::Identity;
 use model::rules::judge::{JudgeCircumstances, judge_session};
 use model::session::Session;
 use model::wire::{IncompleteSource, UnattachedAgent};
-use store::state::TrackedSession;
 use sys::machine::Machine;
 
 use super::discover::AgentSightings;
-use super::ends::RecordedEnds;
 use super::processes::AgentProcesses;
-use super::{Observed, identify, unreadable_state};
+use super::{Observed, ToldSessions, identify, unreadable_state};
 use crate::terminal::sight;
 
 /// A session as its source tells of it: not yet judged.
@@ -57,16 +55,14 @@ pub(super) struct NativeSessions<'a> {
     pub(super) machine: &'a Machine,
     pub(super) processes: &'a AgentProcesses,
     pub(super) seen: Vec<AgentSightings>,
-    /// What hooks told of open sessions.
-    pub(super) tracks: Vec<TrackedSession>,
-    pub(super) ends: RecordedEnds,
+    pub(super) told: ToldSessions,
 }
 
 impl SessionSource for NativeSessions<'_> {
     fn find_sessions(self: Box<Self>) -> FoundSessions {
-        let Self { machine, processes, seen, tracks, ends } = *self;
-        let mut found = identify::identify_sessions(machine, processes, seen, &tracks, &ends);
-        if let Some(error) = ends.into_failure() {
+        let Self { machine, processes, seen, told } = *self;
+        let mut found = identify::identify_sessions(machine, processes, seen, &told);
+        if let Some(error) = told.ends.into_failure() {
             found.incomplete.push(unreadable_state(machine.home(), &error.to_string()));
         }
         found

@@ -17,6 +17,11 @@ pub fn may_collect(session: &Session, verdict: &Verdict, now: Time) -> Result<()
     match verdict.liveness {
         Liveness::Alive(_) => return Err(alive_refusal()),
         Liveness::Unknown(Doubt::MaybeOpen) | Liveness::Dead(Death::NotAttached) => {}
+        Liveness::Unknown(Doubt::Unreadable) => {
+            return Err(Refusal::Unreadable {
+                why: "what tells of its process cannot be read".to_owned(),
+            });
+        }
         Liveness::Unknown(_) => return Err(unproven_refusal(verdict.liveness)),
         Liveness::Dead(_) => {}
     }
@@ -25,6 +30,7 @@ pub fn may_collect(session: &Session, verdict: &Verdict, now: Time) -> Result<()
         return Err(Refusal::CouldBeOpen { runs });
     }
     may_finalize(verdict.liveness)?;
+    // A terminal's log is written by its host alone, which is proven to be gone: it is as it will stay.
     if session.kind == SessionKind::Native && was_just_written(session, now) {
         return Err(Refusal::JustWritten);
     }

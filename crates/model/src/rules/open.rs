@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use crate::liveness::WallClock;
 use crate::time::Time;
 
 /// A process may write its first line a little before the start time that the table shows.
@@ -20,8 +21,24 @@ pub const END_SLACK: Duration = Duration::from_secs(5);
 pub struct UnsettledRun {
     /// When it began; not known means that it may have written anything.
     pub began_at: Option<Time>,
-    /// The session that its arguments, or a lock that it may have left behind, name.
+    /// The session that its arguments, a hook, or a lock that it may have left behind name.
     pub named: Option<usize>,
+    /// Whether a hook named it, which says as much as a record that the run wrote.
+    pub is_told: bool,
+}
+
+impl UnsettledRun {
+    /// The run as its hooks last told of it: it had that session open then. What was written before says no more about
+    /// what it has open now, as if it had begun then with that session; but it may have opened another one since,
+    /// without a word. Under a clock that was set the two times are of two clocks, and all of it counts.
+    #[must_use]
+    pub fn told_of(self, session: Option<usize>, at: Time, clock: &WallClock) -> Self {
+        let began_at = match clock.was_never_set() {
+            true => self.began_at.max(Some(at)),
+            false => self.began_at,
+        };
+        Self { began_at, named: session, is_told: session.is_some() }
+    }
 }
 
 /// A session that no process is proven to have open.
@@ -126,6 +143,10 @@ fn find_contender(
         (None, Some(_)) => true,
         (Some(began), Some(written)) => written >= began.minus(START_SLACK),
     };
+    let names = |run: &usize| {
+        let since = candidate.ended_at.is_none_or(|ended| runs[*run].began_at > Some(ended));
+        runs[*run].named == Some(session) && since
+    };
     let writers: Vec<usize> = able.iter().copied().filter(wrote).collect();
     // Its first record tells it from a session that this run began: an agent may round times down.
     let in_slack = |run: &usize| {
@@ -135,13 +156,13 @@ fn find_contender(
         })
     };
     let was_left = !writers.is_empty() && writers.iter().all(in_slack);
-    if lives_on && candidate.prompted && !writers.is_empty() && !was_left {
-        return Some(Contender { session, sign: Sign::Written, runs: writers });
+    let is_written = lives_on && candidate.prompted && !writers.is_empty() && !was_left;
+    let is_told = |run: &usize| runs[*run].is_told && names(run);
+    if is_written || able.iter().any(is_told) {
+        let signs = |run: &usize| is_told(run) || (is_written && wrote(run));
+        let runs = able.iter().copied().filter(signs).collect();
+        return Some(Contender { session, sign: Sign::Written, runs });
     }
-    let names = |run: &usize| {
-        let since = candidate.ended_at.is_none_or(|ended| runs[*run].began_at > Some(ended));
-        runs[*run].named == Some(session) && since
-    };
     let namers: Vec<usize> = able.iter().copied().filter(names).collect();
     if !namers.is_empty() {
         return Some(Contender { session, sign: Sign::Named, runs: namers });

@@ -14,10 +14,10 @@ use model::liveness::{Death, Doubt, Life, Liveness, RunState};
 use model::rules::open::END_SLACK;
 use model::session::{ClaimBasis, ProcessClaim, Session, SessionOrigin};
 use model::time::Time;
-use store::state::TrackedSession;
 use sys::machine::Machine;
 use sys::proc::ProcessTable;
 
+use super::ToldSessions;
 use super::discover::AgentSightings;
 use super::ends::RecordedEnds;
 use super::processes::{AgentProcesses, AgentRun};
@@ -35,8 +35,7 @@ pub(super) fn identify_sessions(
     machine: &Machine,
     processes: &AgentProcesses,
     seen: Vec<AgentSightings>,
-    tracks: &[TrackedSession],
-    ends: &RecordedEnds,
+    told: &ToldSessions,
 ) -> FoundSessions {
     let mut merged = FoundSessions::default();
     for seen in seen {
@@ -49,7 +48,7 @@ pub(super) fn identify_sessions(
             taken: HashSet::new(),
             named: HashMap::new(),
             spare: Vec::new(),
-            ends,
+            ends: &told.ends,
             roots: seen.roots,
             sessions: Vec::with_capacity(seen.transcripts.len()),
             subagents: Vec::new(),
@@ -57,11 +56,14 @@ pub(super) fn identify_sessions(
         };
         desk.add_transcripts(seen.transcripts);
         desk.apply_registrations(seen.registrations);
-        desk.apply_hook_tracks(tracks);
+        desk.apply_hook_tracks(&told.tracks);
         desk.match_open_files();
         desk.note_names();
         desk.match_possible_openers();
         desk.recall_ends();
+        if !told.hears_hooks {
+            desk.note_unheard_hooks();
+        }
         desk.close(&mut merged);
     }
     merged
@@ -92,8 +94,10 @@ struct SessionMatcher<'a> {
 struct Named {
     session: usize,
     how: ClaimBasis,
-    /// A registration that may have been left behind.
+    /// A registration that may have been left behind, or what a hook told.
     claim: Option<ProcessClaim>,
+    /// When a hook told so.
+    told_at: Option<Time>,
 }
 
 impl<'a> SessionMatcher<'a> {
@@ -199,7 +203,12 @@ impl<'a> SessionMatcher<'a> {
             if self.is_held(session) {
                 self.assign_run(index, session, how, run.innermost_pid());
             } else {
-                self.named.entry(index).or_insert(Named { session, how, claim: None });
+                self.named.entry(index).or_insert(Named {
+                    session,
+                    how,
+                    claim: None,
+                    told_at: None,
+                });
             }
         }
     }

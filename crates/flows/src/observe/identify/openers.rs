@@ -80,13 +80,16 @@ impl<'a> SessionMatcher<'a> {
         let position = |session: usize| candidates.binary_search(&session).ok();
         let runs: Vec<UnsettledRun> = std::iter::zip(free, 0..)
             .map(|((index, run), place)| {
-                let named = self.named.get(index).map(|named| named.session);
+                let named = self.named.get(index);
+                let told_at = named.and_then(|named| named.told_at);
+                let named = named.map(|named| named.session);
                 let newest = || self.newest_in(candidates, |session| places.is_in(place, session));
-                UnsettledRun {
-                    began_at: run.writes_since,
-                    named: named
-                        .or_else(|| run.continues.then(newest).flatten())
-                        .and_then(position),
+                let named =
+                    named.or_else(|| run.continues.then(newest).flatten()).and_then(position);
+                let run = UnsettledRun { began_at: run.writes_since, named, is_told: false };
+                match told_at {
+                    Some(at) => run.told_of(named, at, &self.machine.observer().clock),
+                    None => run,
                 }
             })
             .collect();
@@ -225,7 +228,8 @@ impl Places {
         for FoundSession { session, .. } in sessions {
             let cwd = session.digest.cwd.as_deref();
             let directory = *directories.entry(cwd).or_insert_with(|| {
-                places.in_directory.push(runs.iter().map(|(_, run)| works_in(run, cwd)).collect());
+                let works = |run: &AgentRun| run.works_in(cwd, opening.from_below);
+                places.in_directory.push(runs.iter().map(|(_, run)| works(run)).collect());
                 places.in_directory.len() - 1
             });
             let root = *known_roots.entry(&session.origin.root).or_insert_with(|| {
@@ -251,12 +255,4 @@ impl Places {
         let (_, root) = self.of_session[session];
         (self.beyond_directory && self.in_root[root][run]) || self.is_in(run, session)
     }
-}
-
-/// Whether a run works in a directory, by name or by what it is. Of a session whose directory is not
-/// known it may be the one.
-fn works_in(run: &AgentRun, cwd: Option<&str>) -> bool {
-    let Some(cwd) = cwd.map(Path::new) else { return true };
-    run.cwd.as_deref() == Some(cwd)
-        || (run.cwd_id.is_some() && run.cwd_id == sys::proc::FileId::from_path(cwd))
 }

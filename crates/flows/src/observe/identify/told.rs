@@ -38,7 +38,7 @@ impl SessionMatcher<'_> {
                     run.filter(|_| self.adapter.agent_profile().opening.leaves_lock_behind)
                 {
                     let (how, claim) = (claim.how, Some(claim));
-                    self.named.insert(run, Named { session: index, how, claim });
+                    self.named.insert(run, Named { session: index, how, claim, told_at: None });
                     continue;
                 }
                 self.taken.extend(run);
@@ -185,10 +185,10 @@ impl SessionMatcher<'_> {
             if track.owner_unconfirmed && !liveness.is_alive() {
                 continue;
             }
-            if liveness.is_alive() {
-                self.taken.extend(self.run_of(owner.pid));
-            }
-            self.sessions[index].session.claims.push(ProcessClaim {
+            let run = self.run_of(owner.pid).filter(|_| liveness.is_alive());
+            // When this word was given: a notification that says nothing of it makes it no newer.
+            let observed_at = track.changed_at.or(track.last_sign_at).unwrap_or(self.machine.now());
+            let claim = ProcessClaim {
                 how: ClaimBasis::Hook,
                 liveness,
                 started_at: owner.pid.and_then(|pid| self.table.get(pid)?.started_at),
@@ -196,8 +196,45 @@ impl SessionMatcher<'_> {
                 activity: track.activity,
                 waiting_for: track.waiting_for.clone(),
                 source: HOOKS.to_owned(),
-                // When this word was given: a notification that says nothing of it makes it no newer.
-                observed_at: track.changed_at.or(track.last_sign_at).unwrap_or(self.machine.now()),
+                observed_at,
+                directory: None,
+                shared: None,
+            };
+            let tells_of_switches = self.adapter.agent_profile().opening.tells_of_switches;
+            match run.filter(|&run| !tells_of_switches && !self.runs[run].server) {
+                Some(run) => {
+                    let told_at = track.last_sign_at.max(Some(observed_at));
+                    // Of several sessions that one run was told to have, it had the last one last.
+                    let is_later = |known: &Named| known.told_at < told_at;
+                    if self.named.get(&run).is_none_or(is_later) {
+                        let (how, claim) = (ClaimBasis::Hook, Some(claim));
+                        self.named.insert(run, Named { session: index, how, claim, told_at });
+                    }
+                }
+                None => {
+                    self.taken.extend(run);
+                    self.sessions[index].session.claims.push(claim);
+                }
+            }
+        }
+    }
+
+    /// Nobody knows which sessions hooks told of: it may be any of an agent that has hooks.
+    pub(super) fn note_unheard_hooks(&mut self) {
+        if self.adapter.agent_profile().hooks.is_none() {
+            return;
+        }
+        let observed_at = self.machine.now();
+        for one in &mut self.sessions {
+            one.session.claims.push(ProcessClaim {
+                how: ClaimBasis::Hook,
+                liveness: Liveness::Unknown(Doubt::Unreadable),
+                started_at: None,
+                identity: Identity::recorded_by_agent(None),
+                activity: None,
+                waiting_for: None,
+                source: HOOKS.to_owned(),
+                observed_at,
                 directory: None,
                 shared: None,
             });
