@@ -87,6 +87,7 @@ enum KeeperEvent {
 /// An opener may also be gone before the session was written down: then what it made is removed.
 pub fn run_keeper(order: KeeperOrder) -> Result<(), AccessError> {
     sys::spawn::close_inherited();
+    sys::log::log_role_in(&order.home, "keeper");
     let machine = Machine::with_home(order.home.clone());
     let deadline = machine.began().since_boot + Duration::from_secs(order.ttl_s + 1);
     let shut = AccessError::io_error("keep memory to ourselves");

@@ -12,7 +12,7 @@ use sys::lock::{self, AdvisoryLock};
 use sys::private::{InodeFacts, InodeKind, PrivateDir, PrivateError};
 
 use super::AccessError;
-use model::address::AddressError;
+use model::address::{AddressError, NoSingleId, pick_by_id};
 
 /// Why the directories cannot be trusted. Nothing was touched.
 #[derive(Debug, thiserror::Error)]
@@ -158,17 +158,15 @@ impl AccessRoot {
     /// The session that `text` means: its id, an unambiguous beginning of it, or its label.
     pub fn resolve_id(&self, text: &str) -> Result<String, AccessError> {
         let names = self.entry_names()?;
-        let ids: Vec<&str> =
-            names.iter().filter_map(|name| name.to_str()).filter(|name| is_id(name)).collect();
-        if ids.contains(&text) {
-            return Ok(text.to_owned());
-        }
-        let begins = |id: &&str| !text.is_empty() && id.starts_with(text);
-        let mut fits: Vec<&str> = ids.iter().copied().filter(begins).collect();
-        if fits.is_empty() && !text.is_empty() {
-            fits =
-                ids.into_iter().filter(|id| self.label_of(id).as_deref() == Some(text)).collect();
-        }
+        let ids = || names.iter().filter_map(|name| name.to_str()).filter(|name| is_id(name));
+        let fits: Vec<&str> = match pick_by_id(ids(), text, |id| [*id]) {
+            Ok(one) => vec![one],
+            Err(NoSingleId::Several(several)) => several,
+            Err(NoSingleId::Nothing) if text.is_empty() => Vec::new(),
+            Err(NoSingleId::Nothing) => {
+                ids().filter(|id| self.label_of(id).as_deref() == Some(text)).collect()
+            }
+        };
         match fits[..] {
             [] => Err(AddressError::NotFound(text.to_owned()).into()),
             [one] => Ok(one.to_owned()),

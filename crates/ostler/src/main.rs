@@ -7,7 +7,6 @@ mod daemon;
 mod env;
 mod error;
 mod helper;
-mod logging;
 mod metrics_server;
 mod render;
 mod timeouts;
@@ -22,10 +21,7 @@ fn main() -> ExitCode {
     // What must be known before anything is opened, what an agent waits for, and the cheapest
     // question: none of them needs the command tree.
     match args.first().and_then(|first| first.to_str()) {
-        Some("host" | "_host") => {
-            logging::log_role("host");
-            return flows::terminal::host_main();
-        }
+        Some("host" | "_host") => return flows::terminal::host_main(),
         Some("agent-tty") => return cli::agent_tty::run_agent_tty(&args[1..]),
         _ if cli::agent_tty::is_name(&called) => return cli::agent_tty::run_agent_tty(&args),
         Some("hook") => {

@@ -49,6 +49,11 @@ pub fn is_sole_opener(file: &File) -> bool {
     matches!(hold_alone(file), Opener::Alone(_))
 }
 
+/// Whether it is certain that another process has the file open.
+pub fn has_other_opener(file: &File) -> bool {
+    matches!(hold_alone(file), Opener::Others)
+}
+
 /// Who has a file open.
 #[derive(Debug)]
 pub(crate) enum Opener<'a> {

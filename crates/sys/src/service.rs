@@ -403,6 +403,30 @@ mod tests {
     }
 
     #[test]
+    fn row_17_a_plist_is_read_back_as_it_was_meant() {
+        let text = unit_text(ServiceManager::Launchd, "/a & b/<c>/ostler", "/o/\"x\"'y'");
+        let read =
+            "import json, plistlib, sys; print(json.dumps(plistlib.loads(sys.argv[1].encode())))";
+        let Ok(output) = Command::new("python3").args(["-c", read, &text]).output() else {
+            eprintln!("SKIPPED: python3 is not installed");
+            return;
+        };
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let plist: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let expected = serde_json::json!({
+            "Label": LAUNCHD_LABEL,
+            "ProgramArguments": ["/a & b/<c>/ostler", "daemon", "run"],
+            "EnvironmentVariables": { "OSTLER_HOME": "/o/\"x\"'y'" },
+            "RunAtLoad": true,
+            "KeepAlive": { "SuccessfulExit": false },
+            "AbandonProcessGroup": true,
+            "ProcessType": "Background",
+            "StandardErrorPath": "/h/daemon.log",
+        });
+        assert_eq!(plist, expected);
+    }
+
+    #[test]
     fn row_17_a_line_break_is_in_no_unit() {
         let environment = BTreeMap::from([("A".to_owned(), "x\nExecStartPre=evil".to_owned())]);
         for manager in [ServiceManager::SystemdUser, ServiceManager::Launchd] {

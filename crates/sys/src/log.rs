@@ -1,6 +1,7 @@
-//! Logging: a small `tracing` subscriber. Off unless `OSTLER_LOG` names a level or a command is given
-//! `-v`; then a command tells what happens inside on stderr, and what runs for long (daemon, host,
-//! keeper) in a file of its own below `logs/` in ostler's home: private, bounded, rotated.
+//! Logging: a small `tracing` subscriber, the same for every program of ours. Off unless `OSTLER_LOG` names a
+//! level or a command is given `-v`; then a command tells what happens inside on stderr, and what runs for long
+//! (daemon, host, keeper, page, network helper) in a file of its own below `logs/` in ostler's home: private,
+//! bounded, rotated.
 //!
 //! Without it a call site costs one atomic load, and a hook never comes here at all. Foreign text is
 //! escaped; secrets, prompts and values of the environment are never given to a log.
@@ -12,52 +13,53 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use sys::private::PrivateDir;
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
 use tracing::{Event, Level, Metadata, Subscriber, span};
 
-use crate::env;
-use crate::render::text::one_line;
+use crate::private::PrivateDir;
 
 /// A log file that is longer is set aside as `.old`; the one before it goes.
 const MAX_LOG_FILE_BYTES: u64 = 1 << 20;
 /// A line is cut here: a long error fills no log.
 const MAX_LOG_LINE_CHARS: usize = 4 << 10;
 /// Where the logs are, below ostler's home.
-pub(crate) const LOG_DIRECTORY: &str = "logs";
+pub const LOG_DIRECTORY: &str = "logs";
 
 /// Logs to stderr for as long as a command runs, if that was asked for.
-pub(crate) fn log_command(verbose: bool) {
+pub fn log_command(verbose: bool) {
     if let Some(level) = wanted_level(verbose) {
         install_subscriber(level, LogSink::Stderr);
     }
 }
 
-/// Logs to a file of this role for as long as the process runs, if that was asked for.
-pub(crate) fn log_role(role: &str) {
+/// Logs to a file of this role for as long as the process runs, if that was asked for. To be called after
+/// [`crate::spawn::close_inherited`], which would close the log.
+pub fn log_role(role: &str) {
     if wanted_level(false).is_some()
-        && let Ok(home) = sys::dirs::home_of_this_process()
+        && let Ok(home) = crate::dirs::home_of_this_process()
     {
         log_role_in(&home, role);
     }
 }
 
 /// As [`log_role`], for a process that was told its home.
-pub(crate) fn log_role_in(home: &Path, role: &str) {
+pub fn log_role_in(home: &Path, role: &str) {
     let Some(level) = wanted_level(false) else { return };
     // A process that cannot log does its work all the same.
     if let Ok(file) = LogFile::open(home, role) {
         install_subscriber(level, LogSink::File(file));
-        tracing::debug!(role, version = env!("CARGO_PKG_VERSION"), "begins");
+        tracing::info!(role, version = env!("CARGO_PKG_VERSION"), "begins");
     }
 }
 
 /// Which level is wanted: that of `OSTLER_LOG`, else `debug` for `-v`. A word that is no level means
 /// `debug`, too: output was asked for.
 fn wanted_level(verbose: bool) -> Option<LevelFilter> {
-    match env::log_level() {
-        Some(word) => Some(word.parse().unwrap_or(LevelFilter::DEBUG)),
+    match std::env::var_os("OSTLER_LOG").filter(|word| !word.is_empty()) {
+        Some(word) => {
+            Some(word.to_str().and_then(|word| word.parse().ok()).unwrap_or(LevelFilter::DEBUG))
+        }
         None => verbose.then_some(LevelFilter::DEBUG),
     }
 }
@@ -91,7 +93,7 @@ struct LogSubscriber {
 
 impl Subscriber for LogSubscriber {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        *metadata.level() <= self.level && metadata.target().starts_with("ostler")
+        *metadata.level() <= self.level && is_own_target(metadata.target())
     }
 
     fn max_level_hint(&self) -> Option<LevelFilter> {
@@ -118,6 +120,12 @@ impl Subscriber for LogSubscriber {
     fn exit(&self, _: &span::Id) {}
 }
 
+/// Whether an event comes from a crate of ours: what dependencies tell is not vouched for.
+fn is_own_target(target: &str) -> bool {
+    let name = target.split("::").next().unwrap_or_default();
+    name.starts_with("ostler") || name == "net"
+}
+
 fn render_event(event: &Event<'_>) -> String {
     let metadata = event.metadata();
     let mut fields = EventText { message: String::new(), rest: String::new() };
@@ -130,9 +138,21 @@ fn render_event(event: &Event<'_>) -> String {
         Level::TRACE => "TRACE",
     };
     let EventText { message, rest } = fields;
-    let text = one_line(&format!("{}: {message}{rest}", metadata.target()));
-    let text: String = text.chars().take(MAX_LOG_LINE_CHARS).collect();
-    format!("{} {level} [{}] {text}\n", sys::clock::now(), std::process::id())
+    let text = escape_log_text(&format!("{}: {message}{rest}", metadata.target()));
+    format!("{} {level} [{}] {text}\n", crate::clock::now(), std::process::id())
+}
+
+/// Text on one line, cut to a line's length. What acts on a terminal, turns the direction of writing or shows
+/// nothing is escaped: a log is read with `cat`, too.
+fn escape_log_text(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars().take(MAX_LOG_LINE_CHARS) {
+        match c {
+            '"' | '\'' | '\\' => out.push(c),
+            c => out.extend(c.escape_debug()),
+        }
+    }
+    out
 }
 
 /// The message of an event, and its other fields.
@@ -162,7 +182,7 @@ struct LogFile {
 impl LogFile {
     fn open(home: &Path, role: &str) -> io::Result<Self> {
         let logs = home.join(LOG_DIRECTORY);
-        sys::private::create_private_dir(&logs).map_err(io::Error::other)?;
+        crate::private::create_private_dir(&logs).map_err(io::Error::other)?;
         let directory = PrivateDir::open(&logs)?;
         let name = format!("{role}.log");
         let file = directory.append_to(&name)?;
@@ -190,8 +210,7 @@ impl LogFile {
         }
         let ours = self.file.metadata()?.ino();
         if std::fs::symlink_metadata(&self.path)?.ino() == ours {
-            #[expect(clippy::disallowed_methods, reason = "a log of its own is set aside")]
-            sys::atomic::rename_over(&self.path, &self.path.with_extension("log.old"))?;
+            crate::atomic::rename_over(&self.path, &self.path.with_extension("log.old"))?;
         }
         Ok(())
     }
@@ -200,6 +219,25 @@ impl LogFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn foreign_text_stays_on_its_line_and_acts_on_nothing() {
+        let escaped = escape_log_text("a\nb\x1b[31m\u{202e}c\u{200b} \"é\" \\ 日本");
+        assert_eq!(escaped, "a\\nb\\u{1b}[31m\\u{202e}c\\u{200b} \"é\" \\ 日本");
+        assert!(escape_log_text(&"x".repeat(1 << 20)).len() <= MAX_LOG_LINE_CHARS);
+    }
+
+    #[test]
+    fn only_crates_of_ours_are_heard() {
+        for (target, own) in [
+            ("ostler_flows::daemon", true),
+            ("net::link", true),
+            ("network", false),
+            ("hyper", false),
+        ] {
+            assert_eq!(is_own_target(target), own, "{target}");
+        }
+    }
 
     #[test]
     fn a_log_is_private_bounded_and_rotated() {
