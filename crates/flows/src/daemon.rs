@@ -11,6 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Instant;
 
 use model::control::fuses::FuseRecord;
 use model::identity::Identity;
@@ -52,7 +53,7 @@ impl OrderQueue {
         self.put_untaken(move || Some(order), reply);
     }
 
-    /// As `Self::put_order`, with an order that is fetched when its turn comes.
+    /// As [`Self::put`], with an order that is fetched when its turn comes.
     pub fn put_untaken(
         &self,
         take: impl FnOnce() -> Option<DaemonOrder> + Send + 'static,
@@ -195,6 +196,15 @@ impl Daemon {
             swept.launches += more.launches;
             (swept.kept, swept.pending) = (more.kept, more.pending);
         }
+        tracing::debug!(
+            ended = swept.ended.len(),
+            condensed = swept.condensed.len(),
+            kept = swept.kept.len(),
+            pending = swept.pending,
+            watching = self.owners.len(),
+            unwatched = self.unwatched,
+            "swept"
+        );
         Ok(swept)
     }
 
@@ -256,6 +266,12 @@ impl Daemon {
         let timeout = (self.unwatched > 0).then_some(OWNER_CHECK_INTERVAL);
         let timeout = sys::watch::POLL_INTERVAL.or(timeout);
         let ready = sys::watch::poll_readable(&descriptors, timeout)?;
+        let first = 1 + usize::from(self.spool.descriptor().is_some());
+        let ended =
+            ready.iter().skip(first).take(self.owners.len()).filter(|ready| **ready).count();
+        if ended > 0 {
+            tracing::info!(processes = ended, "owners ended");
+        }
         self.spool.clear();
         if ready[0] {
             return self.serve_orders();
@@ -272,6 +288,19 @@ impl Daemon {
         while let Ok((take, reply)) = self.orders.try_recv() {
             // A client that gave up before this has ordered nothing.
             let Some(order) = take() else { continue };
+            let (name, begun) = (order.name(), Instant::now());
+            tracing::debug!(order = name, "an order was taken");
+            // Noted first: whoever has its answer finds it in the log.
+            let reply = |answer: DaemonAnswer| {
+                let took_ms = begun.elapsed().as_millis() as u64;
+                tracing::info!(
+                    order = name,
+                    outcome = answer.outcome(),
+                    took_ms,
+                    "an order was answered"
+                );
+                reply(answer);
+            };
             sys::pause::pause_at("daemon.taken");
             if let Err(error) = self.check_home() {
                 reply(DaemonAnswer::NotDone(Failure {
@@ -292,7 +321,8 @@ impl Daemon {
                 }),
                 DaemonOrder::Work(work) => {
                     let machine = self.machine.next_turn();
-                    let done = work::perform_work(&mut self.writer, &work, &machine);
+                    let done =
+                        work::perform_work(&mut self.writer, &work, &machine, &mut |_, _| {});
                     reply(match done {
                         Ok(done) => DaemonAnswer::Done(Box::new(done)),
                         Err(failure) => DaemonAnswer::NotDone(failure),

@@ -50,18 +50,25 @@ impl EventsFollow {
     }
 }
 
-/// Hands out every event after `cursor`, and with `follow` goes on until `each` says stop. `notice` is
-/// told why new ones have to be asked for, if they have.
+/// How what comes next is followed.
+#[expect(missing_debug_implementations, reason = "it holds what its caller does")]
+pub struct FollowTerms<'a> {
+    /// Whether somebody still listens: looked at every second, where it is given.
+    pub is_heard: Option<&'a dyn Fn() -> bool>,
+    /// Is told why new events have to be asked for, if they have.
+    pub notice: &'a mut dyn FnMut(&str),
+}
+
+/// Hands out every event after `cursor`, and with `follow` goes on until `each` says stop, or nobody listens.
 pub fn read_events(
     home: &Path,
     mut cursor: i64,
-    follow: bool,
+    follow: Option<FollowTerms<'_>>,
     each: &mut dyn FnMut(EventView) -> bool,
-    notice: &mut dyn FnMut(&str),
 ) -> Result<(), EventsError> {
-    let follow = match follow {
-        true => EventsFollow::of_home(home, notice)?,
-        false => EventsFollow::Never,
+    let (follow, is_heard) = match follow {
+        Some(terms) => (EventsFollow::of_home(home, terms.notice)?, terms.is_heard),
+        None => (EventsFollow::Never, None),
     };
     let mut state = None;
     loop {
@@ -82,8 +89,17 @@ pub fn read_events(
         }
         match &follow {
             EventsFollow::Never => return Ok(()),
-            EventsFollow::Told(watch) => watch.wait()?,
+            EventsFollow::Told(watch) => {
+                while !watch.wait_for(is_heard.map(|_| ASK_INTERVAL))? {
+                    if is_heard.is_some_and(|is_heard| !is_heard()) {
+                        return Ok(());
+                    }
+                }
+            }
             EventsFollow::Asked => std::thread::sleep(ASK_INTERVAL),
+        }
+        if is_heard.is_some_and(|is_heard| !is_heard()) {
+            return Ok(());
         }
     }
 }

@@ -7,6 +7,7 @@ use model::control::fuses::FuseState;
 use model::metrics::{Distribution, MetricFamily, MetricKind, span_bounds};
 use model::rules::judge::proven_owners;
 use model::session::SessionKind;
+use model::time::Time;
 use model::wire::LockKind;
 use store::state::{StateError, StateStore, Tally};
 use sys::machine::Machine;
@@ -93,6 +94,7 @@ pub fn gather_metrics(
             labels,
         ));
     }
+    families.extend(webhook_families(state.as_ref(), machine.read_clock())?);
     let mut incomplete = MetricFamily::new(
         "ostler_incomplete_sources",
         MetricKind::Gauge,
@@ -242,6 +244,48 @@ fn count_fuses(machine: &Machine) -> Result<MetricFamily, StateError> {
         family.add_sample(vec![("action", action.to_owned())], count as f64);
     }
     Ok(family)
+}
+
+/// What webhooks have sent, and what is still before them. One that is disabled is behind nothing.
+fn webhook_families(
+    state: Option<&StateStore>,
+    now: Time,
+) -> Result<[MetricFamily; 3], StateError> {
+    let mut tries = MetricFamily::new(
+        "ostler_webhook_tries_total",
+        MetricKind::Counter,
+        "Attempts of webhooks to send an event, by what came of them.",
+    );
+    let mut backlog = MetricFamily::new(
+        "ostler_webhook_backlog",
+        MetricKind::Gauge,
+        "Events that a webhook has still to look at.",
+    );
+    let mut oldest = MetricFamily::new(
+        "ostler_webhook_oldest_seconds",
+        MetricKind::Gauge,
+        "Age of the first of them; 0 if there is none.",
+    );
+    if let Some(state) = state {
+        let newest = state.newest_event()?;
+        for webhook in state.list_webhooks()? {
+            let label = || ("webhook", webhook.id.clone());
+            for (result, count) in
+                [("delivered", webhook.delivered), ("failed", webhook.failed_tries)]
+            {
+                tries.add_sample(vec![label(), ("result", result.to_owned())], count as f64);
+            }
+            if webhook.disabled.is_some() {
+                continue;
+            }
+            let behind = newest.saturating_sub(webhook.cursor).max(0);
+            backlog.add_sample(vec![label()], behind as f64);
+            let first = state.events_after(webhook.cursor, 1)?;
+            let age = first.first().map(|event| now.since(event.at).as_secs_f64());
+            oldest.add_sample(vec![label()], age.unwrap_or_default());
+        }
+    }
+    Ok([tries, backlog, oldest])
 }
 
 /// Requests that wait for an answer. What cannot be read is none that could be answered.

@@ -41,6 +41,11 @@ pub(crate) const DIALOG_INTERVAL: Duration = Duration::from_millis(400);
 /// How long a resumed agent may take until it is proven to have its conversation.
 pub(crate) const RESUME_VERIFY_TIMEOUT: Duration = Duration::from_secs(15);
 
+// control::idle
+/// How long ago an Enter must have been pressed that began no turn, as one with a command of the agent's does. The
+/// slowest record that was measured came after 2.5 s.
+pub(crate) const ENTER_RECORD_SPAN: Duration = Duration::from_secs(5);
+
 // control::queue
 /// How often it is looked whether the agent's command has ended.
 pub(crate) const QUEUE_COMMAND_INTERVAL: Duration = Duration::from_millis(20);
@@ -74,6 +79,10 @@ pub(crate) const SESSION_LOCK_TIMEOUT: Duration = Duration::from_millis(500);
 // fuses
 /// How long a carrier has to say that it began.
 pub(crate) const CARRIER_START_TIMEOUT: Duration = Duration::from_secs(30);
+
+// gc::second_look
+/// How long a look at an agent holds while a plan is carried out.
+pub(crate) const SECOND_LOOK_SPAN: Duration = Duration::from_millis(200);
 
 // gc::own
 /// How old a file must be that was being written when its writer died.

@@ -28,15 +28,7 @@ use reaper::WhenTaken;
 use store::writer::StoreWriter;
 
 /// Does it. The caller holds the writer lock.
-pub fn perform_work(
-    writer: &mut StoreWriter,
-    work: &Work,
-    machine: &Machine,
-) -> Result<WorkDone, Failure> {
-    perform_watched_work(writer, work, machine, &mut |_, _| {})
-}
-
-fn perform_watched_work(
+pub(crate) fn perform_work(
     writer: &mut StoreWriter,
     work: &Work,
     machine: &Machine,
@@ -151,7 +143,8 @@ pub fn carry_out_within(
         Asked::Daemon(DaemonAnswer::Done(done)) => Ok((*done, Transport::Daemon)),
         Asked::Daemon(answer) => Err(undone(answer)),
         Asked::Writer(mut writer) => {
-            let done = perform_watched_work(&mut writer, work, machine, progress);
+            tracing::debug!(work = work.name(), "no daemon: done here");
+            let done = perform_work(&mut writer, work, machine, progress);
             Ok((done.map_err(OrderError::NotDone)?, Transport::Local))
         }
     }

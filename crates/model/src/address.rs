@@ -98,6 +98,37 @@ pub fn pick_session<'a, T>(
     Err(not_found())
 }
 
+/// Why a typed text means no single thing of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoSingleId<T> {
+    /// Nothing begins with it, or nothing was typed.
+    Nothing,
+    Several(Vec<T>),
+}
+
+/// Finds the one thing whose id is `text`, else the one that has an id that begins with it. A thing may go by
+/// several ids. Empty text means nothing: it begins every id, and only one thing would be no reason to mean it.
+pub fn pick_by_id<T, const N: usize>(
+    all: impl IntoIterator<Item = T>,
+    text: &str,
+    ids_of: impl for<'x> Fn(&'x T) -> [&'x str; N],
+) -> Result<T, NoSingleId<T>> {
+    if text.is_empty() {
+        return Err(NoSingleId::Nothing);
+    }
+    let begins = |one: &T| ids_of(one).iter().any(|id| id.starts_with(text));
+    let mut found: Vec<T> = all.into_iter().filter(begins).collect();
+    let is_exact = |one: &T| ids_of(one).contains(&text);
+    if found.iter().any(is_exact) {
+        found.retain(is_exact);
+    }
+    match found.len() {
+        0 => Err(NoSingleId::Nothing),
+        1 => Ok(found.swap_remove(0)),
+        _ => Err(NoSingleId::Several(found)),
+    }
+}
+
 /// Whether an id begins with that, with or without its constant prefix.
 fn begins_with(id: &str, text: &str) -> bool {
     id.starts_with(text) || without_constant_prefix(id).starts_with(text)
@@ -224,6 +255,18 @@ mod tests {
         }
         let shared = pick(&all, "=abcdefgh1");
         assert!(matches!(shared, Err(AddressError::Ambiguous { .. })), "{shared:?}");
+    }
+
+    #[test]
+    fn an_id_is_picked_by_its_beginning_and_empty_text_means_nothing() {
+        let all = [("a1", "one"), ("a12", "two"), ("b", "a9")];
+        let pick = |text: &str| pick_by_id(all, text, |(id, name)| [*id, *name]);
+        assert_eq!(pick("b"), Ok(all[2]));
+        assert_eq!(pick("a1"), Ok(all[0]), "a whole id is exact");
+        assert_eq!(pick("tw"), Ok(all[1]));
+        assert_eq!(pick("a"), Err(NoSingleId::Several(all.to_vec())));
+        assert_eq!(pick("z"), Err(NoSingleId::Nothing));
+        assert_eq!(pick_by_id(["only"], "", |id| [*id]), Err(NoSingleId::Nothing));
     }
 
     #[test]

@@ -59,6 +59,8 @@ pub enum Refusal {
     Special,
     /// A file of it has another name elsewhere, and would be two files afterwards.
     HardLinked { path: String },
+    /// Something of it has extended attributes or an access list, and would lose them.
+    Attributed { path: String },
     /// Something else is mounted there.
     Mounted,
     /// A process works there.
@@ -115,9 +117,11 @@ impl Refusal {
             Self::Active { .. } | Self::Young | Self::JustWritten => SkipCode::Active,
             Self::Busy { .. } | Self::Locked => SkipCode::Locked,
             Self::Changed | Self::Gone | Self::NameTaken { .. } => SkipCode::Changed,
-            Self::NotOurs { .. } | Self::Special | Self::HardLinked { .. } | Self::Mounted => {
-                SkipCode::Unsafe
-            }
+            Self::NotOurs { .. }
+            | Self::Special
+            | Self::HardLinked { .. }
+            | Self::Attributed { .. }
+            | Self::Mounted => SkipCode::Unsafe,
             Self::Unproven { .. } => SkipCode::PresenceUnknown,
             _ => SkipCode::Unknown,
         }
@@ -150,6 +154,9 @@ impl Refusal {
             Self::OutOfBounds => "it leads out of the directory it should be in".to_owned(),
             Self::Special => "it is a socket, a pipe or a device".to_owned(),
             Self::HardLinked { path } => format!("{path} is a hard link, and has another name"),
+            Self::Attributed { path } => {
+                format!("{path} has extended attributes or an access list, which a copy would lose")
+            }
             Self::Mounted => "something else is mounted there".to_owned(),
             Self::WorkedIn { who } => format!("{who} works there"),
             Self::Dirty => "it has changes that are not committed".to_owned(),
@@ -196,6 +203,7 @@ impl Refusal {
             Self::OutOfBounds => "look at where its links lead",
             Self::Special => "remove it by hand if nothing uses it",
             Self::HardLinked { .. } => "keep it, or have ostler's home on the same device",
+            Self::Attributed { .. } => "keep it, or have ostler's home on the same device",
             Self::Mounted => "unmount it first",
             Self::WorkedIn { .. } => "end that process, or let it leave the directory",
             Self::Dirty => "commit or discard the changes",
@@ -237,6 +245,7 @@ impl Refusal {
             Self::OutOfBounds,
             Self::Special,
             Self::HardLinked { path: text() },
+            Self::Attributed { path: text() },
             Self::Mounted,
             Self::WorkedIn { who: text() },
             Self::Dirty,

@@ -112,6 +112,9 @@ pub struct WebhookRecord {
     /// When the last one was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivered_at: Option<Time>,
+    /// How often anything was tried in vain.
+    #[serde(default, skip_serializing_if = "is_zero64")]
+    pub failed_tries: u64,
     /// How often the next event was tried in vain.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub tries: u32,
@@ -210,6 +213,7 @@ impl WebhookRecord {
             WebhookOutcome::TryAgain { cursor, reason, next_try_at } => {
                 if *cursor > self.cursor {
                     self.tries += 1;
+                    self.failed_tries += 1;
                     self.failing_since.get_or_insert(now);
                     self.next_try_at = Some(*next_try_at);
                     self.last_error = Some(reason.clone());
@@ -218,6 +222,7 @@ impl WebhookRecord {
             WebhookOutcome::SetAside { cursor, reason } => {
                 let tries = self.tries + 1;
                 if self.advance_to(*cursor) {
+                    self.failed_tries += 1;
                     let (cursor, reason) = (*cursor, reason.clone());
                     let aside = SetAsideEvent { cursor, at: now, tries, reason, retry: false };
                     self.set_aside.push(aside);
@@ -234,6 +239,7 @@ impl WebhookRecord {
                     self.delivered_at = Some(now);
                 }
                 Some(reason) => {
+                    self.failed_tries += 1;
                     for one in self.set_aside.iter_mut().filter(|one| one.cursor == *cursor) {
                         one.retry = false;
                         one.tries += 1;

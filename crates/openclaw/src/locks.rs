@@ -81,6 +81,7 @@ pub fn take_lock(transcript: &Path, machine: &Machine) -> Result<LockFile, Refus
         }
         let taken = lockfile::take_over(&path, &there.bytes, signed.as_bytes());
         if let Some(lock) = taken.map_err(failed)? {
+            tracing::info!("the lock of a transcript was taken over from a process that is gone");
             return Ok(lock);
         }
     }

@@ -79,6 +79,7 @@ fn lease_of(id: &str) -> MemberLease {
         lease_ms: 15_000,
         ostler: "0".to_owned(),
         rival: None,
+        pages: None,
     }
 }
 

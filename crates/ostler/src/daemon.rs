@@ -138,6 +138,7 @@ async fn accept_connections(listener: UnixListener, desk: Arc<FrontDesk>, places
                 backoff = SHORTEST_ACCEPT_BACKOFF;
                 spare = spare.or_else(spare_descriptor);
                 if !is_us(&stream) {
+                    tracing::warn!("a connection was refused: it is another user's");
                     continue;
                 }
                 if places.available_permits() == 0 {
@@ -154,6 +155,7 @@ async fn accept_connections(listener: UnixListener, desk: Arc<FrontDesk>, places
                 guests.push_back(Guest { task, has_asked });
             }
             Err(error) => {
+                tracing::warn!(%error, "no connection can be accepted for now");
                 if sys::socket::is_out_of_descriptors(&error) && spare.take().is_some() {
                     turn_away(&listener).await;
                     spare = spare_descriptor();
@@ -176,6 +178,7 @@ fn evict_silent(guests: &mut VecDeque<Guest>) {
     let is_silent =
         |guest: &Guest| !guest.task.is_finished() && !guest.has_asked.load(Ordering::Relaxed);
     if let Some(guest) = guests.iter().position(is_silent).and_then(|at| guests.remove(at)) {
+        tracing::debug!("a silent client was sent away: all places were taken");
         guest.task.abort();
     }
 }

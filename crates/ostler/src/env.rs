@@ -27,9 +27,14 @@ pub(crate) fn stale_after() -> Option<String> {
     text_variable(STALE_AFTER_VARIABLE)
 }
 
-/// `OSTLER_LOG`: what to log (`error`, `warn`, `info`, `debug` or `trace`).
-pub(crate) fn log_level() -> Option<String> {
-    text_variable("OSTLER_LOG")
+/// `AGENT_TTY_HOME`: where agent-tty's sessions are; empty is not unset, as there.
+pub(crate) fn agent_tty_home() -> Option<OsString> {
+    std::env::var_os("AGENT_TTY_HOME")
+}
+
+/// `AGENT_TTY_LOG_LEVEL`, `AGENT_TTY_RENDERER`: what that tool takes from its environment.
+pub(crate) fn agent_tty_setting(name: &str) -> Option<String> {
+    text_variable(name)
 }
 
 /// The values of variables whose names say that they are secret, so that they can be taken out of a text.

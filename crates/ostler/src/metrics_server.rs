@@ -17,7 +17,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use crate::timeouts::{LOCAL_HEADER_TIMEOUT, METRICS_REQUEST_TIMEOUT};
+use crate::timeouts::{LOCAL_HEADER_TIMEOUT, LONGEST_ACCEPT_BACKOFF, METRICS_REQUEST_TIMEOUT};
 
 /// How many are served at once.
 const MAX_CONNECTIONS: usize = 8;
@@ -68,7 +68,15 @@ impl MetricsServer {
             let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
             loop {
                 let Ok(place) = Arc::clone(&places).acquire_owned().await else { return Ok(()) };
-                let (stream, _) = listener.accept().await?;
+                let stream = match listener.accept().await {
+                    Ok((stream, _)) => stream,
+                    // No descriptor or no memory is left: whoever asks waits in the queue, and so do we.
+                    Err(error) => {
+                        tracing::warn!(%error, "no connection can be accepted for now");
+                        tokio::time::sleep(LONGEST_ACCEPT_BACKOFF).await;
+                        continue;
+                    }
+                };
                 let gate = Arc::clone(&gate);
                 tokio::spawn(async move {
                     let service = service_fn(move |request| {

@@ -2,6 +2,12 @@
 
 use std::time::Duration;
 
+// api::run
+/// How long a request may wait for a place among those that are answered.
+pub(crate) const API_PLACE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a wait lasts before it is looked whether its client is still there.
+pub(crate) const WAIT_TURN: Duration = Duration::from_secs(2);
+
 // cli::daemon
 /// How often it is looked whether a new daemon listens.
 pub(crate) const DAEMON_CHECK_INTERVAL: Duration = Duration::from_millis(5);
@@ -99,6 +105,10 @@ pub(crate) const METRICS_REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 // render::progress
 /// How long work may take before anything is said about it, and between two words.
 pub(crate) const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
+
+// top::consent
+/// How long a plan is on the screen before a `y` counts.
+pub(crate) const CONSENT_REST: Duration = Duration::from_millis(400);
 
 // top::run
 /// How long the selection has to rest before its terminal is joined.

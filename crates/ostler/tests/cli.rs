@@ -55,5 +55,6 @@ mod cli {
     mod usage;
     mod watch;
     mod web;
+    mod worktree_guard;
     mod writer;
 }

@@ -33,6 +33,8 @@ mod terminal {
     mod submit;
     mod terms;
     mod top;
+    mod top_hands;
+    mod top_sizes;
     mod top_verbs;
     mod trees;
     mod trust;

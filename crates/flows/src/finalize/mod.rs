@@ -205,6 +205,8 @@ fn end_session(
     if let Some(end) = ended {
         let mut session = swept_session(tracked, end.reason.reason_text());
         session.at = Some(end.at);
+        let name = session_name(&tracked.agent, &tracked.id);
+        tracing::info!(session = name, reason = session.reason, "a session was ended");
         swept.ended.push(session);
     }
     Ok(())

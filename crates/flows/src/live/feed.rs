@@ -63,16 +63,6 @@ impl LiveFeed {
         }
     }
 
-    /// Waits for the next update.
-    pub fn next_update(&self) -> io::Result<LiveUpdate> {
-        loop {
-            if let Some(update) = self.take_update()? {
-                return Ok(update);
-            }
-            sys::watch::poll_readable(&[self.descriptor()], None)?;
-        }
-    }
-
     /// Looks at more or less of the past from now on.
     pub fn set_scope(&self, scope: ObserveScope) {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner).scope = scope;

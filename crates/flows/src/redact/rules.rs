@@ -40,7 +40,7 @@ static TABLE: &str = include_str!("../../data/secret-formats.txt");
 /// JSON, the end of a colour.
 const BEGINNING: &str = r"(?:^|[^A-Za-z0-9_-]|\\[nrtbf]|\[[0-9;]{0,12}m|%[0-9A-Fa-f]{2})";
 
-/// The rows of the table that can be read: all of them, by `every_row_of_the_table_is_valid`.
+/// The rows of the table that can be read: all of them, by the test `every_row_of_the_table_and_every_place_is_valid`.
 fn rows() -> impl Iterator<Item = (&'static str, String)> {
     let is_row = |line: &&str| !line.is_empty() && !line.starts_with('#');
     TABLE.lines().filter(is_row).filter_map(|line| {

@@ -79,6 +79,13 @@ pub fn drain_spool(machine: &Machine, state: &mut StateStore) -> Result<DrainedS
             sys::atomic::rename_over(&path, &path.with_file_name(name)).map_err(failed)?;
         }
     }
+    if drained != DrainedSpool::default() {
+        tracing::info!(
+            reports = drained.reports,
+            rejected = drained.rejected,
+            "the spool was taken in"
+        );
+    }
     Ok(drained)
 }
 

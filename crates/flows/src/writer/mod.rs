@@ -48,6 +48,16 @@ pub enum DaemonOrder {
 }
 
 impl DaemonOrder {
+    /// What is ordered, for the log: never what it is about.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Status => "status",
+            Self::Sweep { .. } => "sweep",
+            Self::Work(work) => work.name(),
+            Self::Stop => "stop",
+        }
+    }
+
     /// Reads an order of which everything is understood. A field that is not known may be what a newer asker limits
     /// its order by, and without it more would be done than was asked for.
     pub fn read_whole(text: &[u8]) -> Option<Self> {
@@ -93,4 +103,16 @@ pub enum DaemonAnswer {
     Failed {
         reason: String,
     },
+}
+
+impl DaemonAnswer {
+    /// How it ended, for the log.
+    pub(crate) const fn outcome(&self) -> &'static str {
+        match self {
+            Self::Status(_) | Self::Swept(_) | Self::Done(_) => "done",
+            Self::NotDone(_) => "not done",
+            Self::Stopping => "stopping",
+            Self::Failed { .. } => "failed",
+        }
+    }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use access::prune::PruneReport;
-use model::config::Retention;
+use model::config::{OstlerConfig, Retention};
 use model::control::fuses::FuseRecord;
 use model::control::groups::GroupMember;
 use model::control::note::{ControlNote, KeptDelivery};
@@ -139,6 +139,32 @@ pub enum Work {
     Page(Box<PageOrder>),
 }
 
+impl Work {
+    /// What is done, for the log: never what it is done to.
+    pub(crate) const fn name(&self) -> &'static str {
+        match self {
+            Self::Gc { .. } => "gc",
+            Self::Undo { .. } => "undo",
+            Self::EmptyTrash { .. } => "empty trash",
+            Self::StoreCleanup(_) => "store cleanup",
+            Self::StoreRebuild(_) => "store rebuild",
+            Self::RemoveTerminals { .. } => "remove terminals",
+            Self::DeleteAgent { .. } => "delete agent",
+            Self::PruneAccess { .. } => "prune access",
+            Self::TrashSettings { .. } => "trash settings",
+            Self::Pin { .. } => "pin",
+            Self::Lock(_) => "lock",
+            Self::Unlock(_) => "unlock",
+            Self::NotePermit(_) => "note permit",
+            Self::Fuse(_) => "fuse",
+            Self::Group(_) => "group",
+            Self::NoteControl(_) => "note control",
+            Self::Webhook { .. } => "webhook",
+            Self::Page(_) => "page",
+        }
+    }
+}
+
 /// What came of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "done", content = "result")]
@@ -226,6 +252,9 @@ pub struct GcRequest {
     pub runtime: PathBuf,
     /// The variables that say where agents keep things.
     pub variables: BTreeMap<String, String>,
+    /// Where agents keep things beside that, by the settings of who asks.
+    #[serde(default)]
+    pub adapter_roots: BTreeMap<String, Vec<PathBuf>>,
 }
 
 /// What the person was shown and consented to.
@@ -239,6 +268,23 @@ pub struct GcConsent {
 }
 
 impl GcRequest {
+    /// The settings that a look for this request goes by. An agent that is switched off is looked at all the same: its
+    /// sessions keep what they work in.
+    pub(crate) fn observed_config(&self) -> OstlerConfig {
+        OstlerConfig { adapter_roots: self.adapter_roots.clone(), ..OstlerConfig::default() }
+    }
+
+    /// Whether a path lies in a place that the settings name: those are read, and nothing of them is collected.
+    pub(crate) fn is_configured(&self, agent: &str, path: &Path) -> bool {
+        let roots = self.adapter_roots.get(agent).into_iter().flatten();
+        let resolved = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.into());
+        let mut roots = roots.peekable();
+        roots.peek().is_some() && {
+            let path = resolved(path);
+            roots.any(|root| path.starts_with(resolved(root)))
+        }
+    }
+
     /// Whether that is wanted.
     pub(crate) fn includes(&self, include: GcInclude) -> bool {
         self.include.contains(&include)

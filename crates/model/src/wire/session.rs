@@ -40,6 +40,9 @@ pub struct SessionView<'a> {
     /// Whether a person said that it is never to be collected.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub pinned: bool,
+    /// When a fuse goes on with it, because a usage limit ended its last turn.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resumes_at: Option<Time>,
     /// Whether its process is there, and how that is known.
     pub liveness: LivenessView,
     /// The process; present exactly when alive and proven.
@@ -165,6 +168,7 @@ impl<'a> SessionView<'a> {
             activity_derived: verdict.activity_derived,
             stale: verdict.stale,
             pinned: false,
+            resumes_at: None,
             liveness: LivenessView {
                 state: verdict.liveness.as_str(),
                 reason: verdict.liveness.reason_code(),

@@ -92,7 +92,9 @@ pub fn call_gateway(
     }
     socket.restart_timeout(patience);
     sys::pause::pause_at("gateway-ask");
-    send_call(&mut socket, method, params)
+    let answer = send_call(&mut socket, method, params);
+    tracing::info!(method, answered = answer.is_ok(), "OpenClaw's gateway was asked");
+    answer
 }
 
 /// Only this machine, and only without TLS: secrets go nowhere else.

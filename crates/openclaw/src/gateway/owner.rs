@@ -62,7 +62,10 @@ pub(crate) fn describe_owner(owner: &GatewayOwner) -> String {
 pub fn prove_unowned(config: &OpenClawConfig, machine: &Machine) -> Result<Unowned, Owned> {
     match find_owner(config, machine) {
         GatewayOwner::Nobody => Ok(Unowned(())),
-        owner => Err(Owned { state: config.state.clone(), owner }),
+        owner => {
+            tracing::debug!(owner = describe_owner(&owner), "OpenClaw's files are left alone");
+            Err(Owned { state: config.state.clone(), owner })
+        }
     }
 }
 

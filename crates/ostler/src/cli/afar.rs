@@ -52,9 +52,6 @@ const ADDRESSED: [&str; 24] = [
     "events",
 ];
 
-/// How long the hub is waited for.
-const HUB_TIMEOUT_MS: u64 = 2000;
-
 /// A command that is meant for other machines.
 #[derive(Debug)]
 pub(crate) struct AfarOrder {
@@ -192,7 +189,7 @@ pub(crate) fn give_order(context: &CliContext, order: AfarOrder) -> Result<ExitC
         args: order.args.clone(),
         // A plan is drawn here, with those of others.
         json: context.json || is_collecting,
-        timeout_ms: HUB_TIMEOUT_MS,
+        timeout_ms: settings.fleet.timeout_ms,
         via: order.via,
         ssh: settings.fleet_ssh,
     };

@@ -143,7 +143,7 @@ pub(crate) struct AgentTtyGlobals {
 
 impl AgentTtyGlobals {
     fn resolve_globals(cli: &AgentTtyCli) -> Result<Self, HostFault> {
-        let named = cli.home.clone().or_else(|| std::env::var_os("AGENT_TTY_HOME"));
+        let named = cli.home.clone().or_else(env::agent_tty_home);
         let explicit = named.is_some();
         let home = match named {
             Some(path) => absolute_home(Path::new(&path))?,
@@ -151,7 +151,7 @@ impl AgentTtyGlobals {
         };
         let file = read_config_file(&home)?;
         let chosen = |flag: &Option<String>, variable: &str, file: Option<String>| {
-            flag.clone().or_else(|| std::env::var(variable).ok().filter(|v| !v.is_empty())).or(file)
+            flag.clone().or_else(|| env::agent_tty_setting(variable)).or(file)
         };
         let level = chosen(&cli.log_level, "AGENT_TTY_LOG_LEVEL", file.log_level);
         let log_level = level.unwrap_or_else(|| "info".to_owned());

@@ -13,7 +13,6 @@ use sys::machine::Machine;
 use crate::cli::{CliContext, daemon, finalize, hooks, version};
 use crate::env;
 use crate::error::Error;
-use crate::logging::LOG_DIRECTORY;
 use crate::render::colour::{Colour, Painter};
 use crate::render::{output, text};
 
@@ -153,7 +152,7 @@ fn write_bundle(
     if let Ok(observation) = context.observe_now(ObserveScope::All, &[]) {
         bundle.add_text("adapters.txt", &adapters_text(&observation));
     }
-    bundle.add_logs(&own_logs(machine, LOG_DIRECTORY));
+    bundle.add_logs(&own_logs(machine, sys::log::LOG_DIRECTORY));
     bundle.add_listing(machine.home());
     bundle.write_to(&path, context.now).map_err(|source| {
         Error::usage_error(

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use flows::events::FollowTerms;
 use flows::observe::ObserveScope;
 use model::helper::HelperAsk;
 use model::wire::{EventView, FleetChange};
@@ -92,8 +93,12 @@ impl EventsArgs {
             failed.is_none()
         };
         let mut notice = |said: &str| output::print_notice(&text::one_line(said));
-        flows::events::read_events(home, cursor, self.follow, &mut each, &mut notice)
-            .map_err(Error::Events)?;
+        let follow = self.follow.then_some(FollowTerms {
+            // A command is ended by its signal; a server goes on, and has to look whether its client left.
+            is_heard: if output::is_served() { Some(&|| !output::is_reader_gone()) } else { None },
+            notice: &mut notice,
+        });
+        flows::events::read_events(home, cursor, follow, &mut each).map_err(Error::Events)?;
         if let Some(error) = failed {
             return Err(error);
         }

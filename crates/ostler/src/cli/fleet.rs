@@ -203,9 +203,12 @@ struct FleetAdmitArgs {
     /// The line that `ostler fleet join` printed on the member.
     #[arg(value_name = "LINE")]
     request: String,
-    /// The most it may do to others, whatever it asks for.
+    /// The most it may do to others, if it asks for that; `read` if nobody says.
     #[arg(long, value_name = "LEVEL", value_parser = parse_level)]
     level: Option<FleetLevel>,
+    /// How operators reach it by ssh when the hub does not, unless their own settings say.
+    #[arg(long, value_name = "TARGET")]
+    ssh: Option<String>,
     /// Wait for its first lease for so many seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     wait: u64,
@@ -251,6 +254,7 @@ impl FleetArgs {
                 let what = FleetAsk::Admit {
                     request: admit.request.clone(),
                     level: admit.level,
+                    ssh: admit.ssh.clone(),
                     wait_ms: in_ms(admit.wait),
                 };
                 print_fleet(context, &ask_fleet(context, what)?, describe_admit)
@@ -368,8 +372,15 @@ fn describe_init(result: &FleetInitResult) -> String {
 fn describe_join(result: &FleetJoinResult) -> String {
     match (&result.request, &result.url) {
         (Some(request), _) => format!(
-            "On the hub, run:\n\n  ostler fleet admit {request}\n\n\
-             and here: `ostler fleet join LINE` with the line that it prints.\n"
+            "On the hub, run:\n\n  ostler fleet admit {request}{}\n\n\
+             and here: `ostler fleet join LINE` with the line that it prints. \
+             Its keys are {}: the hub must say the same.\n",
+            // Looking is what everybody gets.
+            match result.level {
+                FleetLevel::None | FleetLevel::Read => String::new(),
+                level => format!(" --level {}", level.as_str()),
+            },
+            result.fingerprint.as_deref().unwrap_or("")
         ),
         (None, url) => format!(
             "`{}` is a member of {}. The daemon publishes it: `ostler daemon start`.\n",
@@ -380,8 +391,15 @@ fn describe_join(result: &FleetJoinResult) -> String {
 }
 
 fn describe_admit(result: &FleetAdmitResult) -> String {
+    let more = match result.asked > result.level {
+        false => String::new(),
+        true => format!(
+            "; it asks for `{asked}`, and `--level {asked}` gives that",
+            asked = result.asked.as_str()
+        ),
+    };
     format!(
-        "admitted `{}` ({}), key {}, as an operator: {}\n\nOn that machine, run:\n\n  ostler fleet join {}\n",
+        "admitted `{}` ({}), keys {}, as an operator: {}{more}\n\nOn that machine, run:\n\n  ostler fleet join {}\n",
         result.name,
         result.id,
         result.fingerprint,

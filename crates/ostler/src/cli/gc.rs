@@ -193,7 +193,8 @@ impl GcArgs {
             }),
         });
         let agents = agents.collect::<Result<Vec<_>, _>>()?;
-        let retention = context.load_config()?.config.retention;
+        let config = context.load_config()?.config;
+        let retention = config.retention;
         let limits = self.older_than.is_some() || self.max_bytes.is_some();
         let set = retention.transcripts.is_some() || retention.transcript_bytes.is_some();
         if self.include.contains(&IncludedKind::Transcripts) && !limits && !set {
@@ -212,6 +213,7 @@ impl GcArgs {
             retention,
             runtime: runtime.to_owned(),
             variables: std::collections::BTreeMap::new(),
+            adapter_roots: config.adapter_roots,
         })
     }
 }

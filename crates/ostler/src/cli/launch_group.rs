@@ -71,32 +71,24 @@ pub(crate) fn launch_slots(launch: &LaunchArgs, context: &CliContext) -> Result<
     }
     order_members(context, GroupOrder::Reserve { members: intent.members.clone() })?;
     sys::pause::pause_at("group.reserved");
-    let mut results: Vec<SlotOutcome> = Vec::new();
-    for member in &intent.members {
-        let made = match &intent.worktrees {
-            Some(plan) => plan.make_worktree(member),
-            None => Ok(Vec::new()),
-        };
-        results.push(SlotOutcome { made, started: None });
-    }
+    let make = |member| match &intent.worktrees {
+        Some(plan) => plan.make_worktree(member),
+        None => Ok(Vec::new()),
+    };
+    let made: Vec<Result<Vec<SkippedInclude>, String>> = intent.members.iter().map(make).collect();
     sys::pause::pause_at("group.made");
-    let mut incomplete = Vec::new();
-    std::thread::scope(|threads| {
-        let mut running = Vec::new();
-        for (index, outcome) in results.iter_mut().enumerate() {
-            let (intent, before) = (&intent, &before);
-            running.push(
-                threads
-                    .spawn(move || start_member(launch, context, intent, index, outcome, before)),
-            );
-        }
-        for one in running {
-            match one.join() {
-                Ok(untold) => incomplete.extend(untold),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-        }
-    });
+    // All at once, however many cores there are: each waits for its agent.
+    let slots: Vec<_> = made.iter().enumerate().collect();
+    let started = sys::spread::parallel_map_with(
+        &slots,
+        slots.len(),
+        || (),
+        |(), (index, made)| start_member(launch, context, &intent, *index, made, &before),
+    );
+    let (started, untold): (Vec<_>, Vec<_>) = started.into_iter().unzip();
+    let incomplete = untold.into_iter().flatten().collect();
+    let results = made.into_iter().zip(started);
+    let results = results.map(|(made, started)| SlotOutcome { made, started }).collect();
     print_outcomes(context, intent, results, incomplete)
 }
 
@@ -106,20 +98,21 @@ struct SlotOutcome {
     started: Option<Result<LaunchResult, Error>>,
 }
 
-/// Starts the agent of one member, and writes down what became of it; returns what could not be written.
+/// Starts the agent of one member, and writes down what became of it; returns that, and what could not be written.
 fn start_member(
     launch: &LaunchArgs,
     context: &CliContext,
     intent: &GroupIntent,
     index: usize,
-    outcome: &mut SlotOutcome,
+    made: &Result<Vec<SkippedInclude>, String>,
     before: &Observation,
-) -> Option<IncompleteSource> {
+) -> (Option<Result<LaunchResult, Error>>, Option<IncompleteSource>) {
     let member = &intent.members[index];
     let mut now = member.clone();
-    match &outcome.made {
+    let outcome = match made {
         Err(reason) => {
             (now.state, now.reason) = (SlotState::Failed, Some(reason.clone()));
+            None
         }
         Ok(_) => {
             let slot = intent.slot_start(launch, index);
@@ -143,12 +136,16 @@ fn start_member(
                 now.state = SlotState::Failed;
             }
             now.reason = started.as_ref().err().map(ToString::to_string);
-            outcome.started = Some(started.map(|result| intent.describe_place(index, result)));
+            Some(started.map(|result| intent.describe_place(index, result)))
         }
-    }
+    };
     let noted = order_members(context, GroupOrder::Note { member: Box::new(now) });
-    let reason = noted.err()?.to_string();
-    Some(IncompleteSource { source: "launch groups".to_owned(), path: None, reason })
+    let untold = noted.err().map(|error| IncompleteSource {
+        source: "launch groups".to_owned(),
+        path: None,
+        reason: error.to_string(),
+    });
+    (outcome, untold)
 }
 
 impl GroupIntent {

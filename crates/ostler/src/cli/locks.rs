@@ -29,9 +29,8 @@ declare_commands![
             usual("locks").on(Fresh).after(&["lock . --by ada --reason release"]),
             refused("locks --no-such-option"),
             also("locks"),
-            also("locks").on(Broken)
+            incomplete("locks")
         ],
-        uncased: &[(Incomplete, "a case of its own kind is in `ls`: the same sources are read")],
         ..entry!("locks", LocksArgs, run_locks)
     },
     CommandEntry {

@@ -2,12 +2,14 @@
 
 mod option_values;
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCandidates;
+use flows::fuses::planned_resumptions;
 use flows::groups::is_of_members;
 use flows::live::LiveSessions;
 use flows::observe::{Observation, ObserveScope, Observed};
@@ -17,6 +19,7 @@ use model::filter::FilterWords;
 use model::json_text::write_session_element;
 use model::rules::attention::{AttentionFacts, AttentionGroup};
 use model::rules::judge::Verdict;
+use model::session::SessionName;
 use model::status::{Activity, Status};
 use model::time::Time;
 use model::wire::{GroupCount, IncompleteSource, LsResult, SessionView};
@@ -192,8 +195,12 @@ fn drop_through(shown: &mut Vec<&Observed>, after: &str) -> Result<(), Error> {
 }
 
 /// A session as programs see it.
-fn session_view(one: &Observed) -> SessionView<'_> {
-    one.session_view()
+fn session_view<'a>(one: &'a Observed, resumed: &HashMap<SessionName, Time>) -> SessionView<'a> {
+    let resumes_at = match resumed.is_empty() {
+        true => None,
+        false => resumed.get(&one.session.session_name()).copied(),
+    };
+    SessionView { resumes_at, ..one.session_view() }
 }
 
 /// The filters, made ready.
@@ -307,6 +314,7 @@ impl LsArgs {
         let last = shown.last().filter(|_| shown.len() < rest);
         let after = last.map(|one| one.session.session_name().to_string());
         if context.json {
+            let resumed = planned_resumptions(context.machine()?);
             let result = |sessions| LsResult {
                 sessions,
                 total,
@@ -317,7 +325,8 @@ impl LsArgs {
                 unattached: &observation.unattached,
             };
             if redraw {
-                output::print_json_line(result(shown.iter().copied().map(session_view).collect()))?;
+                let views = shown.iter().map(|one| session_view(one, &resumed));
+                output::print_json_line(result(views.collect()))?;
             } else {
                 let frame = result(Vec::new());
                 output::print_json_with(
@@ -326,7 +335,9 @@ impl LsArgs {
                     frame,
                     "sessions",
                     &shown,
-                    &|out, one, depth| write_session_element(out, &session_view(one), depth),
+                    &|out, one, depth| {
+                        write_session_element(out, &session_view(one, &resumed), depth)
+                    },
                 )?;
             }
         } else if self.quiet {

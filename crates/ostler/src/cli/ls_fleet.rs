@@ -1,6 +1,7 @@
 //! `ostler ls --fleet`: sessions of other machines beside those of this one.
 
 use std::process::ExitCode;
+use std::time::Instant;
 
 use flows::observe::{ObserveScope, Observed};
 use model::fleet_order::OrderArguments;
@@ -39,15 +40,12 @@ pub(crate) fn list_fleet(
     fleet::need_fleet(context)?;
     let scope = if listing.all { ObserveScope::All } else { ObserveScope::Active };
     let observation = context.observe_now(scope, listing.agents)?;
-    let what = FleetAsk::Sessions {
-        all: listing.all,
-        hosts: listing.hosts.to_vec(),
-        timeout_ms: listing.timeout.saturating_mul(1000),
-    };
+    let timeout_ms = listing.timeout.saturating_mul(1000);
+    let what = FleetAsk::Sessions { all: listing.all, hosts: listing.hosts.to_vec(), timeout_ms };
     let mut result: FleetLsResult = fleet::ask_fleet(context, what)?;
     // The hub has what ended within a day, as far as it fits; of a member that is named, everything is asked for.
     if listing.all && !listing.hosts.is_empty() {
-        ask_for_all(context, &mut result)?;
+        ask_for_all(context, timeout_ms, &mut result)?;
     }
     let here = result.members.iter().find(|member| member.here);
     let name = here.map(|member| MemberName { id: member.id.clone(), name: member.name.clone() });
@@ -88,7 +86,11 @@ pub(crate) fn list_fleet(
 }
 
 /// Asks members for all of their sessions, in place of what the hub has of them.
-fn ask_for_all(context: &CliContext, result: &mut FleetLsResult) -> Result<(), Error> {
+fn ask_for_all(
+    context: &CliContext,
+    timeout_ms: u64,
+    result: &mut FleetLsResult,
+) -> Result<(), Error> {
     let asked = |member: &&MemberView| member.state.vouches() && !member.here;
     let members: Vec<MemberView> = result.members.iter().filter(asked).cloned().collect();
     if members.is_empty() {
@@ -102,11 +104,14 @@ fn ask_for_all(context: &CliContext, result: &mut FleetLsResult) -> Result<(), E
         command: "ls".to_owned(),
         args,
         json: true,
-        timeout_ms: ASK_TIMEOUT_MS,
+        timeout_ms,
         via: None,
         ssh: settings.fleet_ssh,
     };
+    let asked_at = Instant::now();
     let reports: Vec<OrderReport> = fleet::ask_fleet(context, FleetAsk::Order(Box::new(request)))?;
+    // They were looked at after they were asked for, and by no clock but this one.
+    let age_ms = model::time::whole_millis(asked_at.elapsed());
     for member in members {
         let report = reports.iter().find(|report| report.member == member.name);
         let answer = report.map(|report| report.done.as_ref().map(afar::decode_run));
@@ -125,14 +130,11 @@ fn ask_for_all(context: &CliContext, result: &mut FleetLsResult) -> Result<(), E
         result.sessions.retain(|one| one.member.id != member.id);
         result.sessions.extend(sessions.iter().filter_map(Value::as_object).map(|session| {
             let (session, member) = (session.clone(), whose.clone());
-            FleetSession { session, member, age_ms: 0, last_known: None }
+            FleetSession { session, member, age_ms, last_known: None }
         }));
     }
     Ok(())
 }
-
-/// How long the hub is waited for.
-const ASK_TIMEOUT_MS: u64 = 2000;
 
 fn local_session(one: &Observed, whose: &MemberName) -> FleetSession {
     let session = match to_json_value(&one.session_view()) {

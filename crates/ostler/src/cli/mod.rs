@@ -16,7 +16,6 @@ use sys::machine::Machine;
 use crate::config::{self, LoadedConfig};
 use crate::env;
 use crate::error::Error;
-use crate::logging;
 use crate::render::output;
 
 #[macro_use]
@@ -304,8 +303,9 @@ pub(crate) fn run_ostler() -> ExitCode {
         sys::wall_clock::keep_readings_in(cache);
     }
     match command.name {
-        "daemon run" if !globals.verbose => logging::log_role("daemon"),
-        _ => logging::log_command(globals.verbose),
+        "daemon run" if !globals.verbose => sys::log::log_role("daemon"),
+        "web" if !globals.verbose => sys::log::log_role("web"),
+        _ => sys::log::log_command(globals.verbose),
     }
     tracing::debug!(command = command.name, version = version::OSTLER_VERSION, "begins");
     let context = CliContext {

@@ -1,5 +1,6 @@
 //! `ostler permits` and `permit`
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use clap::{ArgGroup, Args};
@@ -9,6 +10,7 @@ use flows::observe::ObserveScope;
 use flows::permits::{self, PermitError};
 use flows::work::carry_out_work;
 use flows::writer::Work;
+use model::address::pick_by_id;
 use model::control::permits::{
     PermitAnswer, PermitRequest, PermitResult, PermitVerdict, PermitView, PermitsResult,
 };
@@ -27,13 +29,11 @@ declare_commands![
         examples: &[example("permits", "What agents ask for, and since when.")],
         cases: &[
             empty("permits"),
+            usual("permits").on(Asking),
             refused("permits 666e4f9b --no-such-option"),
             also("permits 666e4f9b")
         ],
-        uncased: &[
-            (Usual, "an agent has to ask: tests/cli/permits.rs"),
-            (Incomplete, "it reads no agent's files, so none can be unreadable")
-        ],
+        uncased: &[ONE_PROGRAM],
         ..entry!("permits", PermitsArgs, run_permits)
     },
     CommandEntry {
@@ -47,10 +47,12 @@ declare_commands![
         ],
         cases: &[
             empty("permit 666e4f9b --allow"),
+            usual("permit ID --allow").on(Asking),
             refused("permit 666e4f9b"),
+            refused("permit - --allow"),
             refused("permit 666e4f9b 01J --deny")
         ],
-        uncased: &[(Usual, "an agent has to ask: tests/cli/permits.rs"), ONE_FILE],
+        uncased: &[ONE_FILE],
         ..entry!("permit", PermitArgs, run_permit)
     }
 ];
@@ -97,7 +99,7 @@ impl PermitsArgs {
         let mut requests = permits::list_requests(context.machine()?)?;
         if let Some(session) = &self.session {
             let id = find_session(context, &requests, session)?;
-            requests.retain(|request| request.session.starts_with(&id));
+            requests.retain(|request| request.session == id);
         }
         let requests: Vec<PermitView> = requests.iter().map(PermitView::from).collect();
         if context.json {
@@ -115,6 +117,12 @@ impl PermitsArgs {
 
 impl PermitArgs {
     pub(crate) fn run_permit(&self, context: &CliContext) -> Result<ExitCode, Error> {
+        if self.session == "-" {
+            return Err(Error::usage_error(
+                "`-` is whichever session is newest, and an answer must go to one that was meant",
+                "name the session by its id, a prefix or its name",
+            ));
+        }
         let machine = context.machine()?;
         let requests = permits::list_requests(machine)?;
         let session = find_session(context, &requests, &self.session)?;
@@ -155,12 +163,11 @@ fn find_session(
     requests: &[PermitRequest],
     session: &str,
 ) -> Result<String, Error> {
-    let asks = |request: &PermitRequest| request.session.starts_with(session);
-    let mut asking: Vec<&str> =
-        requests.iter().filter(|one| asks(one)).map(|one| one.session.as_str()).collect();
-    asking.dedup();
-    if session.len() >= 4 && asking.len() == 1 {
-        return Ok(asking[0].to_owned());
+    let asking: BTreeSet<&str> = requests.iter().map(|one| one.session.as_str()).collect();
+    if session.len() >= 4
+        && let Ok(one) = pick_by_id(asking, session, |id| [*id])
+    {
+        return Ok(one.to_owned());
     }
     let observation = context.observe_now(ObserveScope::All, &[])?;
     let here = context.current_dir();

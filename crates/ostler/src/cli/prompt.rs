@@ -122,7 +122,7 @@ impl PromptArgs {
             accept_timeout: self.accept_timeout,
         };
         let mut observe = || context.observe_later(&[]);
-        let mut ledger = ControlLedger::new(context.machine()?);
+        let mut ledger = ControlLedger::new(context.machine()?).for_caller(&observation);
         let home = context.terminals_home()?;
         let delivery = deliver_prompt(&home, &request, &mut ledger, &mut observe)?;
         ls::report_incomplete(&ledger.incomplete);

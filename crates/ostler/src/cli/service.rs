@@ -11,7 +11,6 @@ use sys::service::ServiceManagerError;
 
 use crate::cli::{CliContext, hooks, setup};
 use crate::error::Error;
-use crate::logging::LOG_DIRECTORY;
 use crate::render::{output, text};
 
 /// Why there is no usual case.
@@ -240,7 +239,7 @@ impl ServiceLogsArgs {
 
 /// What the daemon has written down itself, where no journal has it.
 fn last_own_lines(home: &Path, count: usize) -> (String, Vec<String>) {
-    let log = home.join(LOG_DIRECTORY).join("daemon.log");
+    let log = home.join(sys::log::LOG_DIRECTORY).join("daemon.log");
     let talk = home.join("daemon.log");
     let read = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
     let path = if log.exists() { log } else { talk };

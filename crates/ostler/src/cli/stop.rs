@@ -36,7 +36,8 @@ declare_commands![CommandEntry {
         empty("stop 666e4f9b"),
         usual("stop build --dry-run").on(Terminal),
         also("stop --orphans"),
-        refused("stop 666e4f9b").on(Worked)
+        refused("stop 666e4f9b").on(Worked),
+        refused("stop -")
     ],
     uncased: &[(
         Incomplete,
@@ -52,7 +53,7 @@ declare_commands![CommandEntry {
 /// that are proven to be the session's are signalled. Nothing is deleted.
 #[derive(Debug, Args)]
 pub(crate) struct StopArgs {
-    /// The sessions: ids, unambiguous prefixes, names, `.` or `-`.
+    /// The sessions: ids, unambiguous prefixes, names or `.`.
     #[arg(value_name = "SESSION", required_unless_present_any = ["group", "orphans"],
           add = ArgValueCandidates::new(complete::complete_sessions))]
     ids: Vec<String>,
@@ -90,6 +91,12 @@ impl StopArgs {
         let mut plans = Vec::new();
         let mut names: Vec<SessionName> = Vec::new();
         let mut ids = self.ids.clone();
+        if ids.iter().any(|id| id == "-") {
+            return Err(Error::usage_error(
+                "`-` is whichever session is newest, and what is stopped must be meant",
+                "name the session by its id, a prefix or its name",
+            ));
+        }
         if let Some(group) = &self.group {
             ids.extend(live_terminals(context, group)?);
         }

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use flows::work::carry_out_work;
 use flows::writer::{Work, WorkDone};
+use model::address::{NoSingleId, pick_by_id};
 use model::helper::HelperAsk;
 use model::webhook::{WebhookChange, WebhookInclude, WebhookRecord, check_webhook_url};
 use model::wire::{WebhookTestResult, WebhooksResult};
@@ -206,6 +207,7 @@ impl WebhookAddArgs {
             cursor: 0,
             delivered: 0,
             delivered_at: None,
+            failed_tries: 0,
             tries: 0,
             failing_since: None,
             next_try_at: None,
@@ -254,20 +256,19 @@ fn make_secret_file(machine: &Machine, id: &str) -> Result<PathBuf, Error> {
 /// By its id or the beginning of it.
 fn find_webhook(machine: &Machine, text: &str) -> Result<WebhookRecord, Error> {
     let listed = flows::webhooks::list_webhooks(machine.home());
-    let mut webhooks = listed.map_err(|error| Error::Events(error.into()))?.webhooks;
-    webhooks.retain(|one| one.id.starts_with(text));
-    match webhooks.len() {
-        1 => Ok(webhooks.remove(0)),
-        0 => Err(Error::NotListed {
-            text: text.to_owned(),
-            kind: "webhook",
-            list: "ostler webhook ls",
-        }),
-        _ => Err(Error::usage_error(
-            format!("`{text}` could mean several webhooks"),
-            "type more of the id",
-        )),
-    }
+    let webhooks = listed.map_err(|error| Error::Events(error.into()))?.webhooks;
+    pick_by_id(webhooks, text, |one| [&one.id]).map_err(|why| match why {
+        NoSingleId::Nothing => {
+            Error::NotListed { text: text.to_owned(), kind: "webhook", list: "ostler webhook ls" }
+        }
+        NoSingleId::Several(several) => {
+            let ids: Vec<&str> = several.iter().map(|one| one.id.as_str()).collect();
+            Error::usage_error(
+                format!("`{text}` could mean several webhooks: {}", ids.join(", ")),
+                "type more of the id",
+            )
+        }
+    })
 }
 
 fn change_webhooks(machine: &Machine, what: WebhookChange) -> Result<WebhooksResult, Error> {

@@ -18,6 +18,7 @@ pub(super) struct FleetTable {
     renew: Option<String>,
     look: Option<String>,
     agents_may: Option<String>,
+    timeout: Option<String>,
     /// How ssh reaches members, by name.
     #[serde(default)]
     pub(super) ssh: BTreeMap<String, String>,
@@ -61,6 +62,7 @@ pub(super) fn read_fleet_settings(
     };
     settings.renew_ms = span("renew", &table.renew, 1000, 60_000, settings.renew_ms)?;
     settings.look_ms = span("look", &table.look, 1000, 3_600_000, settings.look_ms)?;
+    settings.timeout_ms = span("timeout", &table.timeout, 1000, 60_000, settings.timeout_ms)?;
     let origin = |is_set: bool| if is_set { file.to_owned() } else { "default".to_owned() };
     let listed = vec![
         ConfigSetting {

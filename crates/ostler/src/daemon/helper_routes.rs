@@ -18,11 +18,12 @@ use hyper::header::{CONNECTION, HeaderValue, UPGRADE};
 use hyper::upgrade::Upgraded;
 use hyper::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
+use model::event::HookHappening;
 use model::fleet_order::{OrderRule, OrderedRun, OrderedRunResult};
-use model::helper::TerminalVisit;
+use model::helper::{FleetRights, MachineChange, TerminalVisit};
 use model::hosted::wire::AttachResult;
 use model::webhook::WebhookChange;
-use model::wire::{FleetLevel, LsResult};
+use model::wire::{EventView, FleetLevel, LsResult};
 use serde::Serialize;
 use sys::dropped::NoteDropped;
 use sys::watch::DirectoryWatch;
@@ -84,6 +85,10 @@ pub(super) async fn answer_helper(
             read_reply(move || next_batch_within(&home, &id, wait)).await
         }
         "webhooks/report" => take_report(queue, request).await,
+        "rights" => {
+            let allowed = desk.allowed;
+            read_reply(move || Ok(FleetRights { allow: allowed() })).await
+        }
         "order" => run_order(desk, api, request).await,
         "terminal" => join_terminal(desk, request).await,
         "changes" => {
@@ -165,11 +170,30 @@ fn next_batch_within(
 }
 
 /// The newest event's cursor, when it is another than `after`, or when the time is up.
-fn newest_within(home: &Path, after: i64, wait: Duration) -> Result<serde_json::Value, String> {
-    wait_for_change(home, wait, || {
+fn newest_within(home: &Path, after: i64, wait: Duration) -> Result<MachineChange, String> {
+    let newest = wait_for_change(home, wait, || {
         let newest = flows::events::newest_cursor(home).map_err(|error| error.to_string())?;
-        Ok((newest != after, serde_json::json!({ "newest": newest })))
-    })
+        Ok((newest != after, newest))
+    })?;
+    let mut urgent = false;
+    if after >= 0 && newest != after {
+        let mut each = |event: EventView| {
+            urgent = is_urgent(&event.kind);
+            !urgent
+        };
+        let read = flows::events::read_events(home, after, None, &mut each);
+        read.map_err(|error| error.to_string())?;
+    }
+    Ok(MachineChange { newest, urgent })
+}
+
+/// Whether somebody may want to know of an event at once: everything but what agents report of their work.
+fn is_urgent(kind: &str) -> bool {
+    let is_calm = |happening: &HookHappening| match happening {
+        HookHappening::Waiting | HookHappening::SessionEnd => false,
+        happening => happening.as_str() == kind,
+    };
+    !HookHappening::ALL.iter().any(is_calm)
 }
 
 /// Reads again whenever the home changes, until `read` says that it has something.
@@ -310,6 +334,16 @@ fn query_value<'a>(query: &'a str, name: &str) -> Option<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn row_79_an_end_and_a_question_are_urgent_and_work_is_not() {
+        for kind in ["exited", "session-end", "waiting", "destroyed"] {
+            assert!(is_urgent(kind), "{kind}");
+        }
+        for kind in ["progress", "turn-start", "turn-end", "session-start", "sign"] {
+            assert!(!is_urgent(kind), "{kind}");
+        }
+    }
 
     #[test]
     fn row_57_free_text_leaves_the_machine_without_secrets() {

@@ -574,10 +574,19 @@ pub(crate) fn worktree(home: &TempHome) -> PathBuf {
     let transcript =
         claude_session(home, "33333333-3333-4333-8333-333333333333", tree.to_str().unwrap(), "hi");
     age(&transcript, 30);
+    age_below(&tree, 30);
     tree
 }
 
-fn git(tree: &Path, line: &str) {
+/// Makes everything in a tree as old as that.
+pub(crate) fn age_below(directory: &Path, days: u64) {
+    let date = format!("{days} days ago");
+    let touch = ["-exec", "touch", "-h", "-d", &date, "{}", "+"];
+    let aged = Command::new("find").arg(directory).args(touch).status();
+    assert!(aged.unwrap().success());
+}
+
+pub(crate) fn git(tree: &Path, line: &str) {
     let done = Command::new("git")
         .args(line.split(' '))
         .current_dir(tree)
@@ -609,6 +618,7 @@ fn a_worktree_goes_only_if_nothing_in_it_could_be_lost() {
     git(&tree, "push -q origin topic");
     assert_eq!(refusal(), "unmerged");
     git(&tree, "push -q origin topic:main");
+    age_below(&tree, 1);
     assert_eq!(refusal(), "none");
     git(&tree, "worktree lock .");
     assert_eq!(refusal(), "locked");
@@ -623,6 +633,7 @@ fn a_worktree_goes_only_if_nothing_in_it_could_be_lost() {
     git(&tree, "commit -qm three");
     assert_eq!(refusal(), "unpushed", "commits without a branch are commits");
     git(&tree, "checkout -q topic");
+    age_below(&tree, 1);
     let before = Snapshot::of(&tree);
     run(&home, &format!("{line} --yes")).exits(0);
     assert!(!tree.exists());

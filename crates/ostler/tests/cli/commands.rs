@@ -13,7 +13,9 @@ use super::declarations::render_table;
 /// The kinds of case that every command has, or says why not.
 const KINDS: [&str; 4] = ["empty", "usual", "refused", "incomplete"];
 
-/// What is different in every run, and what stands for it. The only such list.
+/// What is different in every run, and what stands for it: the only such list for the snapshots of commands. Ids of
+/// conversations look like the fixtures' own, so [`without_uuids`] takes them out where ostler drew them; the pages of
+/// `show.rs` keep all but ages.
 const FILTERS: &[(&str, &str)] = &[
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "[TIME]"),
     (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "[TIME]"),

@@ -108,6 +108,21 @@ fn row_78_a_fuse_on_what_is_gone_or_another_process_has_is_moot() {
 }
 
 #[test]
+fn row_78_a_fuse_that_was_set_on_no_proven_process_stops_nobody_who_has_it_later() {
+    let home = TempHome::new();
+    live_agent(&home).kill();
+    run(&home, &format!("fuse set {ID} --after 0s --do stop")).exits(0);
+    let mut other = live_agent(&home);
+    other.hook("UserPromptSubmit", json!({"prompt": "again"}));
+    let _daemon = Daemon::start(&home);
+    let fuse = await_settled(&home);
+    assert_eq!(fuse["state"], "held-back", "{fuse}");
+    let table = sys::proc::read_process_table();
+    assert!(!table.has_ended(other.pid()), "nobody was signalled");
+    other.hook("Stop", json!({}));
+}
+
+#[test]
 fn row_78_a_fuse_on_what_cannot_be_looked_into_is_held_back() {
     let (home, repo) = super::live::lab();
     super::run::claude_session(&home, ID, repo.to_str().unwrap(), "hello");

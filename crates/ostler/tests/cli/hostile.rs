@@ -239,7 +239,7 @@ fn worktree_home() -> TempHome {
     ran(testkit::run::bare("sh", &home).args(["-c", script])).exits(0);
     let id = "33333333-3333-4333-8333-333333333333";
     let cwd = home.join("wt");
-    super::run::claude_session(&home, id, cwd.to_str().unwrap(), "work");
+    super::collect::age(&super::run::claude_session(&home, id, cwd.to_str().unwrap(), "work"), 1);
     home
 }
 

@@ -5,9 +5,10 @@ use std::process::Command;
 
 use testkit::home::TempHome;
 
-use super::agent::state;
+use super::agent::{Agent, state};
 use super::daemon::Daemon;
 use super::run::{claude_session, ostler, ran, run};
+use super::web::client::WebUnderTest;
 
 const ID: &str = "0198c3de-0000-7000-8000-00000000abcd";
 /// Looks like a token, and is none.
@@ -43,12 +44,49 @@ fn the_daemon_logs_to_a_private_file_of_its_own() {
     let mut command = ostler(&home);
     command.env("OSTLER_LOG", "debug");
     let daemon = Daemon::with(command);
-    run(&home, "daemon status").exits(0);
+    let mut agent = Agent::start(&home, ID);
+    agent.begin();
+    run(&home, "finalize").exits(0);
+    agent.kill();
+    run(&home, "finalize").exits(0);
     drop(daemon);
-    let log = state(&home).join("logs/daemon.log");
-    let text = std::fs::read_to_string(&log).unwrap();
-    assert!(text.contains("DEBUG") && text.contains("begins"), "{text}");
+    let text = read_private_log(&home, "daemon");
+    for said in [
+        "INFO ",
+        "DEBUG",
+        "begins role=\"daemon\"",
+        "an order was taken order=\"sweep\"",
+        "an order was answered order=\"sweep\" outcome=\"done\"",
+        "the spool was taken in reports=",
+        "a session was ended",
+        "swept ended=",
+    ] {
+        assert!(text.contains(said), "{said} is not in {text}");
+    }
+    assert!(
+        text.contains(ID) && !text.contains("do it"),
+        "what was asked of an agent is not told: {text}"
+    );
+}
+
+#[test]
+fn the_page_logs_to_a_file_of_its_own() {
+    let home = TempHome::new();
+    let mut command = ostler(&home);
+    command.env("OSTLER_LOG", "info").args(["web", "--port", "0", "--json"]);
+    let web = WebUnderTest::spawn(command);
+    let token = web.sign_in();
+    drop(web);
+    let text = read_private_log(&home, "web");
+    assert!(text.contains("begins role=\"web\"") && text.contains("signed in"), "{text}");
+    assert!(!text.contains(&token), "{text}");
+}
+
+/// The log of a role, which nobody else may read.
+fn read_private_log(home: &TempHome, role: &str) -> String {
+    let log = state(home).join(format!("logs/{role}.log"));
     assert_eq!(log.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    std::fs::read_to_string(log).unwrap()
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use serde_json::json;
 use testkit::home::TempHome;
@@ -13,6 +13,30 @@ use testkit::home::TempHome;
 use super::agent::Agent;
 use super::daemon::{Daemon, socket};
 use super::run::{ostler, run, sample_home};
+
+/// A webhook that nothing sends, in the daemonless home of a test.
+#[test]
+fn a_webhook_is_measured_by_what_is_still_before_it() {
+    let home = TempHome::new();
+    run(&home, "webhook add --url http://127.0.0.1:1/").exits(0);
+    run(&home, "fuse set --dir . --after 1h --do event").exits(0);
+    let samples = parse(&run(&home, "metrics").exits(0).stdout);
+    let of = |name: &str| {
+        let mut found = samples.iter().filter(|(series, _)| series.starts_with(name));
+        let (series, value) = found.next().unwrap_or_else(|| panic!("no {name}"));
+        assert!(series.contains("webhook=\""), "{series}");
+        *value
+    };
+    assert!(of("ostler_webhook_backlog").abs() < f64::EPSILON, "nothing has happened since");
+    assert!(of("ostler_webhook_oldest_seconds").abs() < f64::EPSILON);
+    assert!(of("ostler_webhook_tries_total").abs() < f64::EPSILON);
+    // A lock that is taken over leaves an event.
+    run(&home, "lock . --by ada").exits(0);
+    run(&home, "lock . --by bob --steal").exits(0);
+    let samples = parse(&run(&home, "metrics").exits(0).stdout);
+    let behind = samples.iter().find(|(series, _)| series.starts_with("ostler_webhook_backlog"));
+    assert!(*behind.unwrap().1 >= 1.0, "{samples:?}");
+}
 
 const ID: &str = "11111111-1111-4111-8111-111111111111";
 
@@ -187,4 +211,34 @@ fn a_listener_answers_only_loopback_names_with_the_token() {
     std::fs::set_permissions(&file, PermissionsExt::from_mode(0o644)).unwrap();
     let refused = run(&home, "metrics --listen 127.0.0.1:0").exits(8);
     assert!(refused.stderr.contains("metrics.token"), "{refused:?}");
+}
+
+#[test]
+fn a_listener_without_a_descriptor_left_waits_for_one() {
+    let home = TempHome::new();
+    let mut command = ostler(&home);
+    command.env("OSTLER_LOG", "warn").args(["metrics", "--listen", "127.0.0.1:0"]);
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
+    let first = said.next().unwrap().unwrap();
+    let address = first.split("http://").nth(1).unwrap().split('/').next().unwrap().to_owned();
+    let listener = Listener(child, address);
+    let limit_to = |limit: &str| {
+        let pid = listener.0.id().to_string();
+        let set =
+            Command::new("prlimit").args(["--pid", &pid, &format!("--nofile={limit}:")]).status();
+        set.is_ok_and(|status| status.success())
+    };
+    if !limit_to("3") {
+        return;
+    }
+    // It waits in the queue of the listener, whether that accepts or not.
+    let mut stream = TcpStream::connect(&listener.1).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
+    let refused = said.next().expect("it ended").unwrap();
+    assert!(refused.contains("no connection can be accepted"), "{refused}");
+    assert!(limit_to("64"));
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 401"), "{answer}");
 }

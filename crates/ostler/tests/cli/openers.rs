@@ -608,3 +608,133 @@ fn b18_the_start_of_a_session_does_not_move() {
     agent.kill();
     assert_eq!(run(&home, "ls -a --json").session(ONE)["startedAt"], first);
 }
+
+/// A collection that stops when its plan is made, while something happens.
+fn gc_while(home: &TempHome, agent: &str, meanwhile: impl FnOnce()) -> Value {
+    let pauses = testkit::pause::Pauses::new();
+    pauses.arm("gc.planned");
+    let line = format!("gc --include transcripts --older-than 1s --agent {agent} --yes --json");
+    let mut command = ostler(home);
+    command.args(line.split(' ')).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = pauses.apply(&mut command).spawn().unwrap();
+    pauses.wait("gc.planned");
+    meanwhile();
+    pauses.release("gc.planned");
+    let answer = child.wait_with_output().unwrap();
+    let answer: Value = serde_json::from_slice(&answer.stdout).unwrap();
+    answer["result"].clone()
+}
+
+#[test]
+fn b1_a_run_that_begins_between_plan_and_removal_may_have_resumed_the_session() {
+    let (home, repo) = lab();
+    let path = gemini(&home, &repo, ONE, 2 * DAY, &[2 * DAY]);
+    let elsewhere = repo.with_file_name("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    let mut agents = Vec::new();
+    let result = gc_while(&home, "gemini", || {
+        agents.push(FakeAgent::start(&home, "gemini", &elsewhere));
+        agents.push(FakeAgent::start(&home, "gemini", &repo));
+    });
+    assert_eq!(refusal(&result, &path), "couldBeOpen");
+    let reason = result["items"][0]["refused"]["reason"].as_str().unwrap();
+    assert!(reason.contains(&format!("pid {}", agents[1].pid())), "{reason}");
+    assert!(path.exists());
+    agents.pop().unwrap().kill();
+    // A run in another directory cannot open it.
+    let result = gc_while(&home, "gemini", || {
+        agents.push(FakeAgent::start(&home, "gemini", &elsewhere));
+    });
+    assert_eq!(items(&result, "trashed"), [path.to_str().unwrap()], "{result:#}");
+}
+
+#[test]
+fn b1_a_run_that_registers_the_session_between_plan_and_removal_keeps_it() {
+    let (home, repo) = lab();
+    let (one, two) = (ONE, TWO);
+    let path = claude_session(&home, two, repo.to_str().unwrap(), "hello");
+    age(&path, 10);
+    let agent = FakeAgent::start(&home, "claude", &repo);
+    super::live::register(&home, &agent, &agent.registration(one, &repo));
+    let result = gc_while(&home, "claude-code", || {
+        super::live::register(&home, &agent, &agent.registration(two, &repo));
+    });
+    assert_eq!(refusal(&result, &path), "alive");
+    assert!(path.exists());
+}
+
+/// Copilot's hooks tell nothing when a session is opened inside it.
+#[test]
+fn b1_a_run_that_a_hook_told_of_may_have_resumed_another_session_since() {
+    let (home, repo) = lab();
+    let write = |id: &str, seconds_ago: i64| {
+        let at = time(seconds_ago);
+        let lines = [
+            json!({"type": "session.start", "timestamp": at, "data": {"sessionId": id,
+                "context": {"cwd": repo}, "startTime": at}}),
+            json!({"type": "user.message", "timestamp": at, "data": {"content": "do it"}}),
+        ];
+        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        let path = home.write(format!(".copilot/session-state/{id}/events.jsonl"), text);
+        touch(&path, seconds_ago);
+        path
+    };
+    let old = write(ONE, 2 * DAY);
+    let agent = FakeAgent::start(&home, "copilot", &repo);
+    write(TWO, 0);
+    let hook = |event: &str, more: Value| {
+        let mut payload = json!({"sessionId": TWO, "cwd": repo, "pid": agent.pid()});
+        payload.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let mut command = ostler(&home);
+        command.args(["hook", "copilot", event]).stdin(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        std::io::Write::write_all(&mut child.stdin.take().unwrap(), payload.to_string().as_bytes())
+            .unwrap();
+        assert!(child.wait().unwrap().success());
+    };
+    hook("sessionStart", json!({"source": "new"}));
+    hook("userPromptSubmitted", json!({"prompt": "do it"}));
+    let ran = listed(&home);
+    assert_eq!(ran.session(TWO)["status"], "running");
+    assert_liveness(&ran.session(ONE), "exited", "dead", "not-attached", "derived");
+    assert_eq!(refusal(&gc(&home, "copilot"), &old), "couldBeOpen");
+    agent.kill();
+}
+
+/// Aider keeps the session at the top of the work tree, wherever below it is started.
+#[test]
+fn b1_a_run_below_the_directory_of_a_session_could_have_it_open() {
+    let (home, repo) = lab();
+    let below = repo.join("deep/er");
+    fs::create_dir_all(&below).unwrap();
+    let start = "# aider chat started at 2026-01-15 10:00:00\n\n#### hello\n\nanswer\n";
+    let path = repo.join(".aider.chat.history.md");
+    fs::write(&path, start).unwrap();
+    touch(&path, 2 * DAY);
+    let agent = FakeAgent::start(&home, "aider", &below);
+    let mut command = ostler(&home);
+    command.args(["ls", "-a", "--json"]).current_dir(&repo).env("PWD", &repo);
+    let sessions = ran(&mut command).sessions();
+    let aider = sessions.iter().find(|one| one["agent"] == "aider").unwrap();
+    assert_liveness(aider, "exited", "dead", "not-attached", "derived");
+    agent.kill();
+}
+
+#[test]
+fn what_hooks_told_and_cannot_be_read_is_a_doubt_for_all_sessions() {
+    let (home, repo) = lab();
+    let path = claude_session(&home, ONE, repo.to_str().unwrap(), "hello");
+    age(&path, 10);
+    assert_liveness(&listed(&home).session(ONE), "exited", "dead", "no-process", "proven");
+    let spool = home.join(".local/state/ostler/spool/events.jsonl");
+    fs::create_dir_all(&spool).unwrap();
+    for private in spool.ancestors().take(3) {
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        fs::set_permissions(private, mode).unwrap();
+    }
+    let ran = run(&home, "ls --json");
+    assert_liveness(&ran.session(ONE), "unknown", "unknown", "unreadable", "derived");
+    assert!(items(&gc(&home, "claude-code"), "trashed").is_empty());
+    fs::remove_dir(&spool).unwrap();
+    assert_eq!(items(&gc(&home, "claude-code"), "trashed"), [path.to_str().unwrap()]);
+}

@@ -9,7 +9,7 @@ use testkit::pause::Pauses;
 use testkit::run::Ran;
 use testkit::siege::{self, Siege, other_device};
 
-use super::collect::{age, temporary_name, worktree};
+use super::collect::{age, age_below, temporary_name, worktree};
 use super::run::{claude_session, ostler, ran};
 
 const TREES: &str = "gc --include worktrees --older-than 0s --agent claude-code --yes --json";
@@ -287,6 +287,7 @@ fn h2_a_tree_that_could_not_be_given_back_is_not_moved() {
     let tree = worktree(&bench.home);
     std::fs::write(bench.home.join("repo/.git/info/exclude"), "ignored*\n").unwrap();
     let refused = || {
+        age_below(&tree, 10);
         let result = bench.run(TREES).exits(0).result();
         result["items"][0]["refused"]["refusal"].as_str().unwrap_or("none").to_owned()
     };
@@ -391,6 +392,44 @@ fn l6_the_last_run_is_undone_although_the_clock_went_back() {
     let receipt = bench.run(TEMPS).exits(0).result()["receipt"].clone();
     assert_eq!(bench.run("undo --json").exits(0).result()["receipt"], receipt);
     assert!(second.exists());
+}
+
+/// Who opened a file before it went writes on, and who went into a tree stays there.
+#[test]
+fn what_is_in_use_in_the_trash_is_not_emptied() {
+    let bench = Bench::on_one_device();
+    bench.old_temporary(1);
+    let tree = worktree(&bench.home);
+    let empty = || {
+        let ran = bench.run("trash empty --older-than 0s --yes --json");
+        serde_json::from_str::<Value>(&ran.stdout).unwrap()["result"].clone()
+    };
+    let slot = |result: &Value, name: &std::ffi::OsStr| {
+        let receipt = result["receipt"].as_str().unwrap();
+        let path = bench.state.join("trash").join(receipt).join("0").join(name);
+        assert!(path.exists(), "{}", path.display());
+        path
+    };
+    let refused = |result: &Value, why: &str| {
+        assert_eq!(result["receipts"], serde_json::json!([]), "{result}");
+        let reason = result["failed"][0]["reason"].as_str().unwrap();
+        assert!(reason.contains(why), "{reason}");
+    };
+    let file = slot(&bench.run(TEMPS).exits(0).result(), temporary_name(1).as_ref());
+    let mut writer = std::fs::File::options().append(true).open(&file).unwrap();
+    refused(&empty(), &format!("pid {} uses it", std::process::id()));
+    std::io::Write::write_all(&mut writer, b"and more").unwrap();
+    assert!(std::fs::read(&file).unwrap().ends_with(b"and more"));
+    drop(writer);
+    assert_eq!(empty()["failed"], serde_json::json!([]));
+    assert!(!file.exists());
+    let place = slot(&bench.run(TREES).exits(0).result(), tree.file_name().unwrap());
+    let mut inside = Command::new("sleep").arg("1000").current_dir(&place).spawn().unwrap();
+    refused(&empty(), &format!("pid {}", inside.id()));
+    inside.kill().unwrap();
+    inside.wait().unwrap();
+    assert_eq!(empty()["failed"], serde_json::json!([]));
+    assert!(!place.exists());
 }
 
 /// What can be done with the lock alone is done without the store.

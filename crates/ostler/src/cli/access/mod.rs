@@ -32,7 +32,6 @@ pub(crate) struct AccessArgs {}
 /// The role of a session's keeper, which `access open` starts: its output has no reader.
 pub(crate) fn run_keeper(args: impl Iterator<Item = OsString>) -> ExitCode {
     let kept = KeeperOrder::from_args(args).map(|order| {
-        crate::logging::log_role_in(&order.home, "keeper");
         keeper::run_keeper(order).inspect_err(|error| tracing::debug!(%error, "the keeper failed"))
     });
     if matches!(kept, Some(Ok(()))) { ExitCode::SUCCESS } else { ExitCode::FAILURE }

@@ -69,9 +69,6 @@ pub(crate) struct AttachArgs {
 /// Takes away what was shown: it was another terminal's.
 const CLEAR_SCREEN: &str = "\x1b[2J\x1b[H";
 
-/// How long the hub is waited for.
-const AFAR_TIMEOUT_MS: u64 = 2000;
-
 /// How it ended.
 enum AttachEnd {
     ByKey,
@@ -138,7 +135,7 @@ impl AttachArgs {
             host: host.to_owned(),
             terminal: self.id.clone(),
             params: self.attach_params(),
-            timeout_ms: AFAR_TIMEOUT_MS,
+            timeout_ms: context.load_config()?.fleet.timeout_ms,
         };
         let ask = HelperAsk::FleetView(Box::new(view));
         let (mut helper, joined) = helper::join_helper(context.machine()?, ask)?;

@@ -13,7 +13,7 @@ use flows::events::EventsError;
 use flows::observe::ObserveScope;
 use flows::terminal::screen::Personality;
 use flows::terminal::{HostedSession, wait};
-use model::address::AddressError;
+use model::address::{AddressError, NoSingleId, pick_by_id};
 use model::control::delivery::delivery_failure;
 use model::control::wire::PromptResult;
 use model::hosted::wire::{RenderParams, WaitParams, WaitResult};
@@ -335,15 +335,13 @@ fn wait_for_turn(
     let machine = context.machine()?;
     let ledger = ControlLedger::new(machine);
     let kept = ledger.list_deliveries(None, None).map_err(EventsError::from)?;
-    let mut meant = kept.iter().map(|kept| &kept.record.id).filter(|one| one.starts_with(id));
-    let delivery = match (meant.next(), meant.next()) {
-        (Some(one), None) => one.clone(),
-        (Some(one), Some(other)) => {
-            let candidates = vec![one.clone(), other.clone()];
-            return Err(AddressError::Ambiguous { text: id.to_owned(), candidates }.into());
+    let ids = kept.into_iter().map(|kept| kept.record.id);
+    let delivery = pick_by_id(ids, id, |one| [one]).map_err(|why| match why {
+        NoSingleId::Nothing => AddressError::NotFound(id.to_owned()),
+        NoSingleId::Several(candidates) => {
+            AddressError::Ambiguous { text: id.to_owned(), candidates }
         }
-        (None, _) => return Err(AddressError::NotFound(id.to_owned()).into()),
-    };
+    })?;
     let mut observe = || {
         let later = context.next_turn();
         later.observe_now(ObserveScope::All, &[]).map_err(|error| error.to_string())

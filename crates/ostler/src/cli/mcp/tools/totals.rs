@@ -192,6 +192,7 @@ impl McpTool for CleanUpPlan {
         let context = state.call_context();
         let machine = context.machine()?;
         let asked = [(input.temps, GcInclude::Temps), (input.worktrees, GcInclude::Worktrees)];
+        let config = context.load_config()?.config;
         let mut ask = GcRequest {
             include: asked
                 .into_iter()
@@ -202,9 +203,10 @@ impl McpTool for CleanUpPlan {
             max_bytes: None,
             keep: Vec::new(),
             agents: Vec::new(),
-            retention: context.load_config()?.config.retention,
+            retention: config.retention,
             runtime: machine.runtime().to_owned(),
             variables: std::collections::BTreeMap::new(),
+            adapter_roots: config.adapter_roots,
         };
         let plan = flows::gc::plan_gc_here(&mut ask, machine).into_preview();
         let observation = context.observe_now(ObserveScope::All, &[])?;
