@@ -156,8 +156,13 @@ pub fn choose_request(
             _ => Err(several(session, asked)),
         };
     };
-    // Ids of requests are ULIDs, which may be typed in any case.
-    match pick_by_id(asked, &wanted.to_ascii_uppercase(), |request| [&request.id]) {
+    // Ids that ostler gave are ULIDs, which may be typed in any case; an agent's own are as they are.
+    let pick = |wanted: &str| pick_by_id(asked.clone(), wanted, |request| [&request.id]);
+    let picked = match pick(wanted) {
+        Err(NoSingleId::Nothing) => pick(&wanted.to_ascii_uppercase()),
+        picked => picked,
+    };
+    match picked {
         Ok(one) => Ok(one.clone()),
         Err(NoSingleId::Several(all)) => Err(several(wanted, all)),
         Err(NoSingleId::Nothing) => {

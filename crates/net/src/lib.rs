@@ -35,6 +35,7 @@ mod published_pages;
 pub mod record;
 pub mod seal;
 pub mod ssh;
+mod ssh_target;
 pub mod terminal_stream;
 pub mod terminal_view;
 mod timeouts;

@@ -24,7 +24,7 @@ use crate::record::{
     read_certificate,
 };
 use crate::seal::{SEAL_BYTES, SealKind, fingerprint, member_id, open_record, seal_json};
-use crate::ssh::check_target;
+use crate::ssh_target::check_target;
 use crate::timeouts::LEASE_CHECK_INTERVAL;
 
 const REQUEST_PREFIX: &str = "ostler-join:";

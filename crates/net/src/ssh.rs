@@ -11,6 +11,7 @@ use tokio::io::AsyncReadExt;
 use tokio::process::Command;
 
 use crate::membership::{ask_to_join, take_answer};
+use crate::ssh_target::check_target;
 use crate::timeouts::SSH_TIMEOUT;
 
 /// How much of an answer is read.
@@ -38,18 +39,6 @@ pub struct SshRun {
 
 /// What ssh ends with when it is ssh that failed.
 pub const SSH_FAILED: u8 = 255;
-
-/// Whether a text can name a machine for ssh; one that looks like an option cannot.
-pub(crate) fn check_target(target: &str) -> Result<(), HelperFailure> {
-    if target.starts_with('-') || target.is_empty() || target.chars().any(char::is_control) {
-        return Err(HelperFailure::new(
-            HelperFailureKind::Input,
-            format!("`{}` cannot name a machine for ssh", target.escape_debug()),
-            "write it like user@machine, or a name of your ssh configuration",
-        ));
-    }
-    Ok(())
-}
 
 /// Runs `ostler` on another machine. A machine that does not answer in time is an error; the child is
 /// killed with the value that holds it.

@@ -51,9 +51,13 @@ fn shipped_sources() -> Vec<(PathBuf, String)> {
             found.extend(sources_below(&path.join("src")));
         }
     }
-    found.retain(|(path, _)| {
-        !path.components().any(|part| part.as_os_str() == "tests") && !path.ends_with("tests.rs")
-    });
+    let is_test = |path: &Path| {
+        path.components().any(|part| part.as_os_str() == "tests")
+            || path
+                .file_stem()
+                .is_some_and(|stem| stem == "tests" || stem.to_string_lossy().ends_with("_tests"))
+    };
+    found.retain(|(path, _)| !is_test(path));
     found.sort();
     found
 }

@@ -219,13 +219,15 @@ impl SessionMatcher<'_> {
         }
     }
 
-    /// Nobody knows which sessions hooks told of: it may be any of an agent that has hooks.
+    /// Nobody knows which sessions hooks told of: it may be any of an agent that has hooks. One that is proven
+    /// alive without them stays so.
     pub(super) fn note_unheard_hooks(&mut self) {
         if self.adapter.agent_profile().hooks.is_none() {
             return;
         }
         let observed_at = self.machine.now();
-        for one in &mut self.sessions {
+        let is_alive = |session: &Session| session.claims.iter().any(|one| one.liveness.is_alive());
+        for one in self.sessions.iter_mut().filter(|one| !is_alive(&one.session)) {
             one.session.claims.push(ProcessClaim {
                 how: ClaimBasis::Hook,
                 liveness: Liveness::Unknown(Doubt::Unreadable),
