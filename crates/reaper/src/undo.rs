@@ -429,7 +429,7 @@ fn exchange_back(
     by: &Path,
     path: &Path,
     (before, after): (&str, &str),
-    keep: &mut dyn FnMut(&[u8]),
+    keep: sys::exchange::KeepWritten<'_>,
 ) -> io::Result<()> {
     let is_after = |found: &[u8]| super::hash(found) == after;
     match sys::exchange::exchange_expected(path, by, &is_after, keep) {

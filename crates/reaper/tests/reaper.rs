@@ -366,6 +366,27 @@ fn c2_what_an_undo_left_of_somebody_elses_outlasts_the_next_undo() {
 /// As earlier versions left it: undone, with a file of somebody's under the private name.
 #[test]
 fn c2_a_private_name_is_told_of_whatever_the_journal_says() {
+/// The copy of what others wrote is what they get it back by if a reader of the new content writes over it: without it
+/// nothing is exchanged.
+#[test]
+fn d4_what_cannot_be_kept_besides_is_not_given_back() {
+    let (before, after) = (sys::hash::sha256(b"before"), sys::hash::sha256(b"after"));
+    let bench = bench();
+    let path = bench.work.join("index");
+    fs::write(&path, "before").unwrap();
+    let action = serde_json::json!({ "action": "replace", "before": before, "after": after });
+    let begun = begin(&path, action);
+    let copy = left_by_a_kill(&bench, &[begun], "index", b"before");
+    fs::write(&path, "after").unwrap();
+    fs::write(bench.work.join(PRIVATE), "theirs").unwrap();
+    fs::create_dir_all(copy.with_file_name("written-meanwhile-1").join("in the way")).unwrap();
+    ostler_reaper::recover_interrupted(&bench.writer, &bench.machine).unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"after");
+    assert_eq!(fs::read(bench.work.join(PRIVATE)).unwrap(), b"theirs");
+    let told = ostler_reaper::undecided(&bench.writer.home);
+    assert!(told[0].places.contains(&bench.work.join(PRIVATE).to_string_lossy().into_owned()));
+}
+
     let bench = bench();
     let path = bench.work.join("index");
     fs::write(&path, "before").unwrap();
