@@ -202,7 +202,7 @@ impl<'a> Reaper<'a> {
         checked: &CheckedRemoval<'_>,
         action: JournalAction,
     ) -> Result<BegunStep, CollectError> {
-        let PlannedRemoval { item, path, print } = checked.planned;
+        let PlannedRemoval { item, path, .. } = checked.planned;
         let begun = BegunStep {
             step: self.next,
             action,
@@ -210,7 +210,7 @@ impl<'a> Reaper<'a> {
             kind: item.kind,
             why: item.why.clone(),
             bytes: item.bytes,
-            print: Some(*print),
+            print: Some(checked.print),
             lock: checked.lock_note(),
         };
         self.write_down(&begun)?;
