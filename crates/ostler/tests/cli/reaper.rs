@@ -269,6 +269,22 @@ fn d1_the_only_copy_outlasts_what_was_made_in_its_place_since() {
     }
 }
 
+/// Killed between the copy in the vault and the move, or in the middle of the plan: the copy is listed.
+#[test]
+fn d3_a_copy_in_the_vault_is_listed_before_the_transcript_goes() {
+    for point in ["gc.copied", "reap.moved"] {
+        let bench = Bench::on_one_device();
+        let path = bench.transcript();
+        let was = std::fs::read(&path).unwrap();
+        bench.kill_at(point, TRANSCRIPTS);
+        let kept = bench.run("vault ls --json").exits(0).result()["kept"].clone();
+        assert_eq!(kept.as_array().unwrap().len(), 1, "{point}: {kept}");
+        let id = kept[0]["session"].as_str().unwrap();
+        let told = bench.run(&format!("vault cat {id}")).exits(0).stdout;
+        assert_eq!(told.as_bytes(), was, "{point}");
+    }
+}
+
 /// Somebody has a file of the tree open, or its directory, while it is moved.
 #[test]
 fn h2_what_is_written_while_a_tree_is_moved_is_kept() {
