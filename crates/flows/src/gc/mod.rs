@@ -182,7 +182,7 @@ fn plan_gc_in(ask: &GcRequest, machine: &Machine) -> GcPlan {
         native::plan_transcripts(ask, now, &observation, &mut planning);
     }
     if ask.includes(GcInclude::Worktrees) {
-        let in_use = InUse::scan_processes();
+        let in_use = InUse::scan_processes(adapters::may_be_agent);
         worktree::plan_worktrees(ask, machine, &observation, &in_use, &mut planning);
     }
     planning.runs = std::mem::take(&mut observation.runs);
@@ -258,7 +258,7 @@ pub fn carry_out_gc(
                             _ => reaper.trash_item(&checked)?,
                         }
                     }
-                }
+                },
             },
         };
         let fate = match (&outcome, &wanted.check) {
