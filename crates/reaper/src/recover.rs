@@ -251,12 +251,11 @@ fn put_back(step: &JournalStep, receipt: &str, aside: &Path, content: &Path) -> 
             return Found::Halfway(undecided(reason, places(aside, content)));
         }
     }
+    // It is whole here, under whichever name: a copy that was being made of it is of no use.
+    drop_own(&partial(content));
     sys::pause::pause_at("recover.completed");
     match sys::trash::rename_noreplace(aside, path) {
-        Ok(()) => {
-            drop_own(&partial(content));
-            Found::NotDone("it was interrupted, and is in its place again".to_owned())
-        }
+        Ok(()) => Found::NotDone("it was interrupted, and is in its place again".to_owned()),
         Err(error) => {
             let why = super::io_refusal(path, &error).reason_text();
             let reason = format!("it was interrupted, and could not be put back: {why}");

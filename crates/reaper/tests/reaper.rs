@@ -203,28 +203,28 @@ fn d1_what_only_has_the_number_of_the_original_does_not_count_as_it() {
     }
 }
 
-/// A copy that was half made, of something that is nowhere else any more.
+/// A copy that was half made goes while the whole is there, in its place or beside it, and stays if that is nowhere.
 #[test]
-fn d1_a_half_made_copy_goes_only_while_the_original_is_in_its_place() {
-    for is_in_place in [true, false] {
+fn d1_a_half_made_copy_goes_only_while_the_original_is_there() {
+    for now_at in ["place", "aside", "nowhere"] {
         let bench = bench();
-        let path = bench.work.join("session");
+        let (path, aside) = (bench.work.join("session"), bench.work.join(PRIVATE));
         fs::write(&path, "before").unwrap();
         let mut begun = begin(&path, serde_json::json!({ "action": "trash" }));
         let knows_birth = begun["print"]["born"].is_array();
-        if knows_birth && !is_in_place {
+        if knows_birth && now_at == "nowhere" {
             begun["print"]["born"] = serde_json::json!([1, 1]);
         }
-        let aside =
-            serde_json::json!({ "line": "aside", "step": 0, "name": bench.work.join(PRIVATE) });
-        let copy = left_by_a_kill(&bench, &[begun, aside], ".partial", b"bef");
-        if !is_in_place {
-            fs::remove_file(&path).unwrap();
+        let line = serde_json::json!({ "line": "aside", "step": 0, "name": aside });
+        let copy = left_by_a_kill(&bench, &[begun, line], ".partial", b"bef");
+        if now_at == "aside" {
+            fs::rename(&path, &aside).unwrap();
             fs::write(&path, "theirs").unwrap();
         }
         ostler_reaper::recover_interrupted(&bench.writer, &bench.machine).unwrap();
         ostler_reaper::empty_trash(&bench.writer, Duration::ZERO, &bench.machine).unwrap();
-        assert_eq!(copy.exists(), !(is_in_place && knows_birth));
+        let stays = now_at == "nowhere" || (now_at == "place" && !knows_birth);
+        assert_eq!((copy.exists(), aside.exists()), (stays, now_at == "aside"), "{now_at}");
     }
 }
 
