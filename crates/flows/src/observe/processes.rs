@@ -366,4 +366,29 @@ mod tests {
         assert_eq!(named("claude --resume"), None);
         assert_eq!(named("claude --resumed abc"), None);
     }
+
+    /// Of two directories, arguments and titles, every combination: one run only of what is the same in both.
+    #[test]
+    fn d2_one_run_is_only_what_is_the_same_start_again() {
+        let directories = [None, Some(1), Some(2)];
+        let lines = [None, Some(""), Some("-p hi"), Some("--resume abc")];
+        let start = |ino: Option<u64>, line: Option<&str>| AgentStart {
+            directory: ino.map(|ino| FileId { dev: 1, ino }),
+            args: line.map(|line| line.split_whitespace().map(str::to_owned).collect()),
+        };
+        for (of_parent, of_child) in
+            directories.iter().flat_map(|one| directories.map(|two| (*one, two)))
+        {
+            for (parent, child) in lines.iter().flat_map(|one| lines.map(|two| (*one, two))) {
+                let is_one = start(of_parent, parent).is_same_start(&start(of_child, child));
+                let same_place = of_parent.is_some() && of_parent == of_child;
+                let same_line = parent.is_some() && (parent == child || child.is_none());
+                assert_eq!(
+                    is_one,
+                    same_place && same_line,
+                    "{of_parent:?} {parent:?}, {of_child:?} {child:?}"
+                );
+            }
+        }
+    }
 }
