@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use model::control::delivery::DeliveryTurn;
 use model::conversation::ConversationEntry;
 use model::plan::Fingerprint;
-use model::program::AgentProgram;
+use model::program::{AgentProgram, ProcessAppearance, base_name, is_interpreter, is_shell};
 use model::session::FormatCertainty;
 use model::sighting::{FileStamp, ProcessRegistration, TranscriptDigest};
 use model::time::Time;
@@ -76,6 +76,14 @@ pub static ALL_ADAPTERS: &[&dyn Adapter] = &[
     &aider::Aider,
     &crush::Crush,
 ];
+
+/// Whether a process that hides its executable may be an agent: it calls itself one, or what it runs cannot be told.
+pub fn may_be_agent(seen: &ProcessAppearance) -> bool {
+    let title = seen.args.first().map_or("", |title| base_name(title));
+    let carries = |name: &str| is_interpreter(name) || is_shell(name);
+    let is_program = |adapter: &&dyn Adapter| adapter.agent_profile().program.is_program(seen);
+    title.is_empty() || carries(title) || carries(&seen.comm) || ALL_ADAPTERS.iter().any(is_program)
+}
 
 /// The adapter of that id.
 pub fn by_id(id: &str) -> Option<&'static dyn Adapter> {
@@ -508,5 +516,24 @@ impl TranscriptSource {
             return Err(ReadError::Empty);
         }
         files::each_line(file, stamp.bytes, offset, each)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Codex hides as keepers of secrets do.
+    #[test]
+    fn h3_what_hides_and_is_called_an_agent_may_be_one() {
+        let hidden = |comm: &str, args: &[&str]| {
+            let args = args.iter().map(|&arg| arg.to_owned()).collect();
+            may_be_agent(&ProcessAppearance { comm: comm.to_owned(), exe: None, args })
+        };
+        assert!(hidden("codex", &["/home/u/.local/bin/codex", "resume"]));
+        assert!(hidden("node", &["node", "/x/cli.js"]) && hidden("MainThread", &["x"]));
+        assert!(hidden("x", &[]) && hidden("bash", &["-bash"]));
+        assert!(!hidden("ssh-agent", &["ssh-agent", "-s"]) && !hidden("(sd-pam)", &["(sd-pam)"]));
+        assert!(!hidden("sshd-session", &["sshd-session: u@pts/0"]));
     }
 }

@@ -86,6 +86,9 @@ pub struct Fingerprint {
     pub size: u64,
     /// When it was last changed, seconds and nanoseconds.
     pub mtime: (i64, u32),
+    /// When it came into being, where the file system says so: the number of what is gone is given to what is new.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub born: Option<(i64, u32)>,
 }
 
 impl Fingerprint {
@@ -99,7 +102,8 @@ impl Fingerprint {
     pub fn is_same(&self, now: &Self) -> bool {
         match self.form {
             FileForm::Directory => (self.dev, self.ino, self.form) == (now.dev, now.ino, now.form),
-            _ => self == now,
+            // Whoever looked through a descriptor may not have been told when it came into being.
+            _ => *self == Self { born: self.born, ..*now },
         }
     }
 }

@@ -80,6 +80,16 @@ impl AgentProgram {
             .is_some_and(|own| titled || begins_with_any(seen, own, self.servers))
     }
 
+    /// What this agent was started with, after the program's own name. `None` where a title of its own has taken the
+    /// place of the arguments.
+    pub fn own_arguments<'a>(&self, seen: &'a ProcessAppearance) -> Option<&'a [String]> {
+        let begin = self.find_agent_argument(seen)?;
+        let program = seen.args.get(begin.checked_sub(1)?)?;
+        let exe = base_name(seen.exe.as_deref().unwrap_or(""));
+        let is_title = begin == 1 && (is_interpreter(exe) || program.contains(' '));
+        (!is_title).then(|| seen.args.get(begin..).unwrap_or_default())
+    }
+
     /// `<name>-<server>`: a title that some servers give themselves.
     fn is_server_title(&self, title: &str) -> bool {
         let word = base_name(title.split(' ').next().unwrap_or(title));
@@ -207,6 +217,17 @@ mod tests {
         ] {
             assert!(CLAUDE.matches(&process), "{process:?}");
         }
+    }
+
+    #[test]
+    fn d2_arguments_are_those_after_the_program() {
+        let own = |process: &ProcessAppearance| CLAUDE.own_arguments(process).map(<[_]>::to_vec);
+        let given = Some(vec!["-p".to_owned(), "hi".to_owned()]);
+        assert_eq!(own(&seen("claude", "/x/bin/claude", &["claude", "-p", "hi"])), given);
+        let script = ["node", "--max-old-space-size=4096", "/x/bin/claude", "-p", "hi"];
+        assert_eq!(own(&seen("node", "/usr/bin/node", &script)), given);
+        assert_eq!(own(&seen("claude", "/usr/bin/node", &["claude"])), None, "a title");
+        assert_eq!(own(&seen("claude", "", &[])), None, "it is ending");
     }
 
     #[test]

@@ -37,6 +37,7 @@ mod cli {
     mod ls;
     mod metrics;
     mod names;
+    mod nested;
     mod notify;
     mod openers;
     mod permissions;

@@ -110,21 +110,26 @@ impl<'a> Reaper<'a> {
         let begun = self.begin_step(checked, action)?;
         let content = journal::slot_content(self.home, &self.id, &begun);
         let private = journal::private_beside_target(path, &self.id, begun.step);
-        let mut was_exchanged = false;
+        let (mut was_exchanged, mut is_kept) = (false, true);
         let mut keep = keep_written(&content);
         let replaced = copy_as(path, &content, before).and_then(|()| {
             sys::pause::pause_at("reap.backed-up");
             let name = private.file_name().unwrap_or_default();
             sys::atomic::update_by(path, Some(before), after, name, &mut |theirs| {
                 was_exchanged = true;
-                keep(theirs);
+                keep(theirs).inspect_err(|_| is_kept = false)
             })
         });
         let Err(error) = replaced else { return self.settle_step(begun, Outcome::Gone) };
         let refusal = io_refusal(path, &error);
         if is_there(&private) {
-            let reason = "others wrote to it more than once while it was replaced".to_owned();
-            let matter = undecided(reason, [private.as_path(), &content]);
+            let reason = match is_kept {
+                true => "others wrote to it more than once while it was replaced",
+                false => {
+                    "others wrote to it while it was replaced, and it could not be kept beside"
+                }
+            };
+            let matter = undecided(reason.to_owned(), [private.as_path(), &content]);
             return self.settle_step(begun, Outcome::Parted { refusal, matter, done: true });
         }
         let now = std::fs::read(path);
@@ -162,7 +167,7 @@ impl<'a> Reaper<'a> {
         };
         self.write_down(&begun)?;
         let private = journal::private_name(&self.id, step);
-        let made = sys::atomic::update_by(path, None, after, private.as_ref(), &mut |_| {});
+        let made = sys::atomic::update_by(path, None, after, private.as_ref(), &mut |_| Ok(()));
         self.settle_step(begun, made.map_err(|error| io_refusal(path, &error)).into())
     }
 
@@ -197,7 +202,7 @@ impl<'a> Reaper<'a> {
         checked: &CheckedRemoval<'_>,
         action: JournalAction,
     ) -> Result<BegunStep, CollectError> {
-        let PlannedRemoval { item, path, print } = checked.planned;
+        let PlannedRemoval { item, path, .. } = checked.planned;
         let begun = BegunStep {
             step: self.next,
             action,
@@ -205,7 +210,7 @@ impl<'a> Reaper<'a> {
             kind: item.kind,
             why: item.why.clone(),
             bytes: item.bytes,
-            print: Some(*print),
+            print: Some(checked.print),
             lock: checked.lock_note(),
         };
         self.write_down(&begun)?;

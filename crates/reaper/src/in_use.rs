@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use model::plan::Refusal;
+use model::program::ProcessAppearance;
 use sys::proc::{FileId, MountView, ProcessRow, ProcessTable};
 use sys::tree_facts::TreeFacts;
 
@@ -23,8 +24,9 @@ pub struct InUse {
 }
 
 impl InUse {
-    /// Looks at all processes.
-    pub fn scan_processes() -> Self {
+    /// Looks at all processes. Of those of our own user that do not let themselves be looked into, only what may be an
+    /// agent counts: the others keep secrets (an `ssh-agent`).
+    pub fn scan_processes(may_be_agent: fn(&ProcessAppearance) -> bool) -> Self {
         let table = sys::proc::read_process_table();
         let mut in_use = Self {
             named: Vec::new(),
@@ -33,12 +35,17 @@ impl InUse {
             listed: table.was_listed(),
         };
         for row in table.rows() {
-            in_use.look_at(&table, row);
+            in_use.look_at(&table, row, may_be_agent);
         }
         in_use
     }
 
-    fn look_at(&mut self, table: &ProcessTable, row: &ProcessRow) {
+    fn look_at(
+        &mut self,
+        table: &ProcessTable,
+        row: &ProcessRow,
+        may_be_agent: fn(&ProcessAppearance) -> bool,
+    ) {
         let pid = row.pid;
         // The first process began before there was any directory, and no process works in it.
         let is_system = pid == 1 || table.is_kernel_thread(pid);
@@ -46,9 +53,9 @@ impl InUse {
             return;
         }
         let Some(lineage) = table.cwd_lineage(pid) else {
-            // Agents and shells of our own user let themselves be looked into; keepers of secrets (an
-            // `ssh-agent`) do not.
-            let passed_over = table.is_ours(pid) || table.is_system_service(pid);
+            let keeps_secrets =
+                || table.is_ours(pid) && !table.appearance(pid).is_none_or(|it| may_be_agent(&it));
+            let passed_over = table.is_system_service(pid) || keeps_secrets();
             if !passed_over && !table.has_ended(pid) {
                 self.closed.push((pid, row.uid));
             }

@@ -84,6 +84,8 @@ impl PlannedRemoval {
 #[derive(Debug)]
 pub struct CheckedRemoval<'a> {
     pub(super) planned: &'a PlannedRemoval,
+    /// What it is now, with the time of its birth: a plan may have been made from less.
+    pub(super) print: Fingerprint,
     /// Held until the thing is gone.
     lock: Option<LockFile>,
 }
@@ -105,7 +107,8 @@ pub fn recheck_planned<'a>(
     let lock = check(planned)?;
     sys::pause::pause_at("reap.recheck");
     let now = fingerprint_now(&planned.path)?;
-    if !planned.print.is_same(&now) {
+    let born = planned.print.born.zip(now.born);
+    if !planned.print.is_same(&now) || born.is_some_and(|(then, now)| then != now) {
         return Err(Refusal::Changed);
     }
     let us = sys::private::our_uid();
@@ -118,7 +121,7 @@ pub fn recheck_planned<'a>(
     if now.form == FileForm::Directory && is_mount_point(&planned.path, &now) {
         return Err(Refusal::Mounted);
     }
-    Ok(CheckedRemoval { planned, lock })
+    Ok(CheckedRemoval { planned, print: now, lock })
 }
 
 fn fingerprint_now(path: &Path) -> Result<Fingerprint, Refusal> {

@@ -10,10 +10,11 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use sys::dropped::NoteDropped;
 
+use model::plan::Fingerprint;
 use model::time::Time;
 use model::wire::IncompleteSource;
 use sys::exchange::ExchangeOutcome;
-use sys::fingerprint::is_at;
+use sys::fingerprint::{FoundAt, find_at, is_at};
 use sys::machine::Machine;
 use sys::writer_lock::WriterLock;
 
@@ -39,6 +40,8 @@ enum Found {
     Done,
     /// It was not, or not any more: what it was about is in its place.
     NotDone(String),
+    /// The same, and there is something to decide about what it left.
+    NotDoneBut(Undecided),
     /// It was taken, and there is something to decide about what it left.
     DoneBut(Undecided),
     /// It is half done, and cannot be put back.
@@ -115,6 +118,13 @@ fn settle(home: &Path, receipt: &str, step: &JournalStep, machine: &Machine) -> 
     match settle_outcome(home, receipt, step) {
         Found::Done => vec![JournalLine::Done { step: number }],
         Found::NotDone(reason) => vec![JournalLine::Failed { step: number, reason }],
+        Found::NotDoneBut(matter) => {
+            let reason = matter.reason.clone();
+            vec![
+                JournalLine::Undecided { step: number, matter },
+                JournalLine::Failed { step: number, reason },
+            ]
+        }
         Found::DoneBut(matter) => {
             vec![
                 JournalLine::Undecided { step: number, matter },
@@ -130,10 +140,9 @@ fn settle_outcome(home: &Path, receipt: &str, step: &JournalStep) -> Found {
     let content = journal::slot_content(home, receipt, begun);
     let found = match &begun.action {
         JournalAction::Trash => trash_outcome(step, receipt, &content),
-        JournalAction::Rename { to } => match begun.print.is_some_and(|print| is_at(&print, &to.0))
-        {
-            true => Found::Done,
-            false => not_taken(),
+        JournalAction::Rename { to } => match begun.print.map(|print| find_at(&print, &to.0)) {
+            Some(FoundAt::Same | FoundAt::PerhapsSame) => Found::Done,
+            _ => not_taken(),
         },
         JournalAction::Replace { before, after } => {
             replace_outcome(begun, receipt, &content, before.as_ref(), after)
@@ -173,29 +182,59 @@ fn trash_outcome(step: &JournalStep, receipt: &str, content: &Path) -> Found {
     {
         return put_back(step, receipt, aside, content);
     }
-    let in_place = begun.print.is_some_and(|print| is_at(&print, &begun.path.0));
-    match (is_there(content), in_place) {
-        (false, in_place) => {
-            if in_place {
-                drop_own(&partial(content));
-            }
-            not_taken()
-        }
+    let path = &begun.path.0;
+    let found = match &begun.print {
+        Some(print) => find_at(print, path),
+        None if is_there(path) => FoundAt::PerhapsSame,
+        None => FoundAt::Nothing,
+    };
+    if !is_there(content) {
+        return untaken_outcome(found, &partial(content));
+    }
+    match found {
         // The original counts: it may have been worked on. The copy goes when the trash is emptied.
-        (true, true) => Found::NotDone("it is in its place; a copy is in the trash".to_owned()),
-        (true, false) => {
-            let moved = begun.print.is_some_and(|print| {
-                step.state == StepState::Begun
-                    && is_at(&print, content)
-                    && !sys::fingerprint::of_path(content).is_ok_and(|now| print.is_same(&now))
-            });
+        FoundAt::Same => in_its_place(),
+        FoundAt::PerhapsSame | FoundAt::Another if !is_moved(step, content) => {
+            match sys::relocate::is_same_tree(content, path) {
+                Ok(true) => in_its_place(),
+                _ => {
+                    let reason = "it was interrupted, and something else may be in its place now";
+                    Found::Halfway(undecided(reason.to_owned(), [content]))
+                }
+            }
+        }
+        FoundAt::PerhapsSame | FoundAt::Another | FoundAt::Nothing => {
+            let written = is_moved(step, content)
+                && !sys::fingerprint::of_path(content)
+                    .is_ok_and(|now| begun.print.is_some_and(|print| print.is_same(&now)));
             // Written to in the moment in which it was moved: it goes back, as it would have.
-            if moved && sys::trash::rename_noreplace(content, &begun.path.0).is_ok() {
+            if written && sys::trash::rename_noreplace(content, path).is_ok() {
                 return Found::NotDone("it was written to while it was moved".to_owned());
             }
             Found::Done
         }
     }
+}
+
+fn in_its_place() -> Found {
+    Found::NotDone("it is in its place; a copy is in the trash".to_owned())
+}
+
+/// Whether the thing itself lies in its slot, by one rename.
+fn is_moved(step: &JournalStep, content: &Path) -> bool {
+    step.state == StepState::Begun && step.begun.print.is_some_and(|print| is_at(&print, content))
+}
+
+/// Nothing whole lies in the trash. A copy that was being made goes only while what it was made of is in its place.
+fn untaken_outcome(found: FoundAt, partial: &Path) -> Found {
+    if found == FoundAt::Same {
+        drop_own(partial);
+    }
+    if !is_there(partial) {
+        return not_taken();
+    }
+    let reason = "it was interrupted while it was copied, and is not known to be in its place";
+    Found::NotDoneBut(undecided(reason.to_owned(), [partial]))
 }
 
 /// Gives what was set aside its name again, with everything that was taken out of it.
@@ -212,12 +251,11 @@ fn put_back(step: &JournalStep, receipt: &str, aside: &Path, content: &Path) -> 
             return Found::Halfway(undecided(reason, places(aside, content)));
         }
     }
+    // It is whole here, under whichever name: a copy that was being made of it is of no use.
+    drop_own(&partial(content));
     sys::pause::pause_at("recover.completed");
     match sys::trash::rename_noreplace(aside, path) {
-        Ok(()) => {
-            drop_own(&partial(content));
-            Found::NotDone("it was interrupted, and is in its place again".to_owned())
-        }
+        Ok(()) => Found::NotDone("it was interrupted, and is in its place again".to_owned()),
         Err(error) => {
             let why = super::io_refusal(path, &error).reason_text();
             let reason = format!("it was interrupted, and could not be put back: {why}");
@@ -323,7 +361,9 @@ fn settle_return(
         let matter = undecided(reason.to_owned(), [by.as_path()]);
         std::iter::once(JournalLine::Undecided { step: number, matter }).chain(then).collect()
     };
-    let arrived = print.is_some_and(|print| is_at(&print, to));
+    let content = journal::slot_content(home, receipt, &step.begun);
+    let has_arrived = || print.is_some_and(|print| has_arrived(&print, to, &content));
+    let arrived = has_arrived();
     match &step.begun.action {
         // On its way from its place: it goes back there, and undoing begins anew.
         JournalAction::Replace { before: None, .. } => match is_there(by) {
@@ -346,7 +386,6 @@ fn settle_return(
             // What came out of its place was another process's work: it goes back, if what is there is the old file.
             let old = hash_of(to).is_ok_and(|now| now.as_ref() == Some(before));
             if arrived && old {
-                let content = journal::slot_content(home, receipt, &step.begun);
                 let keep = &mut keep_written(&content);
                 let given = sys::exchange::give_back(to, by, &is_before, keep);
                 if given.is_ok_and(|given| given == ExchangeOutcome::GivenBack) {
@@ -354,16 +393,28 @@ fn settle_return(
                     return lies_there();
                 }
             }
-            let arrived = print.is_some_and(|print| is_at(&print, to));
+            let arrived = has_arrived();
             let reason = "it was changed in the moment in which its old content came back";
             kept(reason, if arrived { came_back() } else { lies_there() })
         }
         _ if arrived => came_back(),
         _ => {
-            if is_there(&journal::slot_content(home, receipt, &step.begun)) {
+            if is_there(&content) {
                 drop_own(by);
             }
             lies_there()
         }
+    }
+}
+
+/// Whether what was on its way back is at `to`. Where nobody can tell, it is if it is the same as what lies in the
+/// trash, or if nothing lies there any more.
+fn has_arrived(print: &Fingerprint, to: &Path, content: &Path) -> bool {
+    match find_at(print, to) {
+        FoundAt::Same => true,
+        FoundAt::PerhapsSame => {
+            !is_there(content) || sys::relocate::is_same_tree(content, to).unwrap_or(false)
+        }
+        FoundAt::Another | FoundAt::Nothing => false,
     }
 }

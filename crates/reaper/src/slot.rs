@@ -28,13 +28,13 @@ pub(super) fn drop_own(copy: &Path) {
 
 /// Keeps what others wrote in the moment in which a file was exchanged, beside its old content: a process that read
 /// the file in that moment may yet write over what they get back.
-pub(super) fn keep_written(content: &Path) -> impl FnMut(&[u8]) {
+pub(super) fn keep_written(content: &Path) -> impl FnMut(&[u8]) -> io::Result<()> {
     let content = content.to_owned();
     let mut count = 0;
     move |bytes| {
         count += 1;
         let place = content.with_file_name(format!("written-meanwhile-{count}"));
-        sys::atomic::write_synced(&place, bytes).note_dropped("keeping what was written meanwhile");
+        sys::atomic::write_synced(&place, bytes)
     }
 }
 

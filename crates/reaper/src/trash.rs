@@ -187,7 +187,7 @@ pub fn empty_trash(
         if slots.is_empty() {
             continue;
         }
-        let in_use = in_use.get_or_insert_with(InUse::scan_processes);
+        let in_use = in_use.get_or_insert_with(|| InUse::scan_processes(|_| false));
         if let Some((slot, reason)) = slots.iter().find_map(|slot| used_slot(slot, in_use)) {
             let source = format!("receipt {name}");
             emptied.failed.push(IncompleteSource { source, path: Some(text(slot)), reason });

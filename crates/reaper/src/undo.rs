@@ -7,7 +7,7 @@ use sys::dropped::NoteDropped;
 use model::plan::{Fingerprint, Refusal, RemovableKind};
 use model::wire::{RefusalView, UndoResult, UndoneItem};
 use sys::exchange::ExchangeOutcome;
-use sys::fingerprint::{is_at, of_path};
+use sys::fingerprint::{FoundAt, find_at, of_path};
 use sys::trash::ExistingName;
 
 use super::CollectError;
@@ -122,7 +122,7 @@ impl Return<'_> {
                 _ => self.bring_back(&content, begun),
             },
             JournalAction::Rename { to } => {
-                if begun.print.is_some_and(|print| is_at(&print, path)) {
+                if !is_there(&to.0) && may_be_at(begun, path) {
                     return Ok(Ok(path.to_owned()));
                 }
                 Ok(self.rename_back(&to.0, path).map_err(|error| io_refusal(path, &error)))
@@ -152,7 +152,7 @@ impl Return<'_> {
     fn bring_back(&mut self, content: &Path, begun: &BegunStep) -> Result<Back, CollectError> {
         let path = begun.path.0.as_path();
         let failed = |error: io::Error| io_refusal(path, &error);
-        if !is_there(content) && begun.print.is_some_and(|print| is_at(&print, path)) {
+        if !is_there(content) && may_be_at(begun, path) {
             // Killed after it was put back and before that was written down.
             return Ok(Ok(path.to_owned()));
         }
@@ -389,6 +389,12 @@ impl Return<'_> {
     }
 }
 
+/// Whether what a step took may be at a path again. Asked only where it is nowhere else.
+fn may_be_at(begun: &BegunStep, path: &Path) -> bool {
+    let found = begun.print.map(|print| find_at(&print, path));
+    matches!(found, Some(FoundAt::Same | FoundAt::PerhapsSame))
+}
+
 /// A name for something whose own is taken: it says where it comes from.
 fn beside(path: &Path, receipt: &str, count: u32) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
@@ -429,7 +435,7 @@ fn exchange_back(
     by: &Path,
     path: &Path,
     (before, after): (&str, &str),
-    keep: &mut dyn FnMut(&[u8]),
+    keep: sys::exchange::KeepWritten<'_>,
 ) -> io::Result<()> {
     let is_after = |found: &[u8]| super::hash(found) == after;
     match sys::exchange::exchange_expected(path, by, &is_after, keep) {

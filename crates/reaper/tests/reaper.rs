@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use model::plan::{Refusal, RemovableKind};
+use model::wire::UndoResult;
 use ostler_reaper::{PlannedRemoval, Reaper, WhenTaken, recheck_planned};
 use proptest::prelude::*;
 use sys::machine::Machine;
@@ -43,6 +44,11 @@ fn changes(before: &Snapshot, bench: &Bench) -> Vec<String> {
     changes
 }
 
+/// Undoes the last run.
+fn undo(bench: &Bench, when: WhenTaken) -> UndoResult {
+    ostler_reaper::undo_receipt(&bench.writer, None, when, &bench.machine).unwrap()
+}
+
 fn planned(path: &Path) -> PlannedRemoval {
     PlannedRemoval::new(RemovableKind::Temporary, path, "test", "a test").unwrap()
 }
@@ -63,7 +69,7 @@ fn replaced_content_comes_back_with_its_mode_and_times() {
     reaper.finish().unwrap();
     assert_eq!(fs::read(&path).unwrap(), b"after");
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
-    ostler_reaper::undo_receipt(&bench.writer, None, WhenTaken::Refuse, &bench.machine).unwrap();
+    undo(&bench, WhenTaken::Refuse);
     assert_eq!(changes(&before, &bench), Vec::<String>::new());
 }
 
@@ -93,9 +99,7 @@ fn a_replacement_that_was_changed_since_is_not_undone() {
     reaper.replace_content(&checked, b"before", b"after").unwrap().unwrap();
     reaper.finish().unwrap();
     fs::write(&path, "somebody's").unwrap();
-    let undone =
-        ostler_reaper::undo_receipt(&bench.writer, None, WhenTaken::Refuse, &bench.machine)
-            .unwrap();
+    let undone = undo(&bench, WhenTaken::Refuse);
     assert_eq!(undone.items[0].refused.as_ref().unwrap().refusal, Refusal::Changed);
     assert_eq!(fs::read(&path).unwrap(), b"somebody's");
 }
@@ -135,7 +139,9 @@ fn c1_an_original_that_was_worked_on_since_the_kill_is_not_removed() {
     let bench = bench();
     let path = bench.work.join("session");
     fs::write(&path, "before").unwrap();
-    let begun = begin(&path, serde_json::json!({ "action": "trash" }));
+    let mut begun = begin(&path, serde_json::json!({ "action": "trash" }));
+    // They did not write down when it came into being.
+    begun["print"].as_object_mut().unwrap().remove("born");
     let copied = serde_json::json!({ "line": "copied", "step": 0 });
     let copy = left_by_a_kill(&bench, &[begun, copied], "session", b"before");
     let mut file = fs::File::options().append(true).open(&path).unwrap();
@@ -145,9 +151,101 @@ fn c1_an_original_that_was_worked_on_since_the_kill_is_not_removed() {
     assert_eq!(fs::read(&copy).unwrap(), b"before", "recovery removes nothing");
     let verified = ostler_reaper::verify_trash(&bench.writer.home);
     assert!(verified.problems.is_empty() && verified.interrupted == 0, "{verified:?}");
-    assert_eq!(verified.spare, 1, "it is freed with the trash");
+    assert_eq!(
+        (verified.spare, verified.undecided.len()),
+        (0, 1),
+        "nobody can tell which is whose"
+    );
     ostler_reaper::empty_trash(&bench.writer, Duration::ZERO, &bench.machine).unwrap();
-    assert!(!copy.exists() && path.exists());
+    assert!(copy.exists() && path.exists());
+}
+
+/// The path was made anew since, and got the number of what is gone. Where nothing says when that came into being, only the
+/// same content counts as the same thing; the copy may be the only one.
+#[test]
+fn d1_what_only_has_the_number_of_the_original_does_not_count_as_it() {
+    for (there, is_same, knows_birth) in [
+        ("theirs", false, true),
+        ("theirs", false, false),
+        ("before", true, true),
+        ("before", true, false),
+    ] {
+        let bench = bench();
+        let path = bench.work.join("session");
+        fs::write(&path, there).unwrap();
+        let mut begun = begin(&path, serde_json::json!({ "action": "trash" }));
+        let print = begun["print"].as_object_mut().unwrap();
+        match print.get_mut("born").filter(|_| knows_birth) {
+            Some(born) => *born = serde_json::json!([1, 1]),
+            None => drop(print.remove("born")),
+        }
+        let aside = bench.work.join(PRIVATE);
+        let lines = [
+            begun,
+            serde_json::json!({ "line": "aside", "step": 0, "name": aside }),
+            serde_json::json!({ "line": "copied", "step": 0 }),
+        ];
+        let copy = left_by_a_kill(&bench, &lines, "session", b"before");
+        ostler_reaper::recover_interrupted(&bench.writer, &bench.machine).unwrap();
+        ostler_reaper::empty_trash(&bench.writer, Duration::ZERO, &bench.machine).unwrap();
+        assert_eq!(copy.exists(), !is_same, "{there}, {knows_birth}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), there);
+        if is_same {
+            continue;
+        }
+        let told = ostler_reaper::undecided(&bench.writer.home);
+        assert_eq!(told[0].places, [copy.to_string_lossy()], "{told:?}");
+        let undone = undo(&bench, WhenTaken::Beside);
+        let beside = undone.items[0].beside.clone().unwrap();
+        assert_eq!(fs::read(beside).unwrap(), b"before");
+        assert_eq!(fs::read_to_string(&path).unwrap(), there);
+        assert_eq!(ostler_reaper::undecided(&bench.writer.home), []);
+    }
+}
+
+/// A copy that was half made goes while the whole is there, in its place or beside it, and stays if that is nowhere.
+#[test]
+fn d1_a_half_made_copy_goes_only_while_the_original_is_there() {
+    for now_at in ["place", "aside", "nowhere"] {
+        let bench = bench();
+        let (path, aside) = (bench.work.join("session"), bench.work.join(PRIVATE));
+        fs::write(&path, "before").unwrap();
+        let mut begun = begin(&path, serde_json::json!({ "action": "trash" }));
+        let knows_birth = begun["print"]["born"].is_array();
+        if knows_birth && now_at == "nowhere" {
+            begun["print"]["born"] = serde_json::json!([1, 1]);
+        }
+        let line = serde_json::json!({ "line": "aside", "step": 0, "name": aside });
+        let copy = left_by_a_kill(&bench, &[begun, line], ".partial", b"bef");
+        if now_at == "aside" {
+            fs::rename(&path, &aside).unwrap();
+            fs::write(&path, "theirs").unwrap();
+        }
+        ostler_reaper::recover_interrupted(&bench.writer, &bench.machine).unwrap();
+        ostler_reaper::empty_trash(&bench.writer, Duration::ZERO, &bench.machine).unwrap();
+        let stays = now_at == "nowhere" || (now_at == "place" && !knows_birth);
+        assert_eq!((copy.exists(), aside.exists()), (stays, now_at == "aside"), "{now_at}");
+    }
+}
+
+/// Somebody has made a file where the renamed one was, and it has got the number that was free meanwhile.
+#[test]
+fn d1_a_rename_is_undone_by_what_lies_under_the_new_name() {
+    let bench = bench();
+    let (path, to) = (bench.work.join("session"), bench.work.join("session.deleted"));
+    fs::write(&path, "x").unwrap();
+    let plan = planned(&path);
+    let checked = recheck_planned(&plan, |_| Ok(None)).unwrap();
+    let mut reaper = Reaper::begin(&bench.writer, "test", &bench.machine).unwrap();
+    reaper.rename_item(&checked, &to).unwrap().unwrap();
+    reaper.finish().unwrap();
+    // Of the same number for certain: another name of the same file.
+    fs::hard_link(&to, &path).unwrap();
+    let refused = || undo(&bench, WhenTaken::Refuse).items.remove(0).refused;
+    assert!(refused().is_some(), "it is not said to be back while it lies elsewhere");
+    fs::remove_file(&path).unwrap();
+    assert!(refused().is_none());
+    assert_eq!(fs::read(&path).unwrap(), b"x");
 }
 
 /// Three cases, not two: replaced and written to since is neither what it was nor what it became.
@@ -180,15 +278,11 @@ fn c2_the_copy_of_a_replaced_file_that_changed_since_is_kept() {
         }
         let matter = &ostler_reaper::undecided(&bench.writer.home)[0];
         assert_eq!(matter.places, [copy.to_string_lossy()]);
-        let refused =
-            ostler_reaper::undo_receipt(&bench.writer, None, WhenTaken::Refuse, &bench.machine)
-                .unwrap();
+        let refused = undo(&bench, WhenTaken::Refuse);
         let item = &refused.items[0];
         assert_eq!(item.refused.as_ref().unwrap().refusal, Refusal::Changed);
         assert_eq!(item.kept_at.as_deref(), copy.to_str());
-        let undone =
-            ostler_reaper::undo_receipt(&bench.writer, None, WhenTaken::Beside, &bench.machine)
-                .unwrap();
+        let undone = undo(&bench, WhenTaken::Beside);
         let place = undone.items[0].beside.clone().map_or(path.clone(), PathBuf::from);
         assert_eq!(fs::read(place).unwrap(), b"before");
         assert!(ostler_reaper::undecided(&bench.writer.home).is_empty());
@@ -258,8 +352,7 @@ fn c2_what_others_wrote_in_the_moment_of_the_exchange_stays_and_is_told() {
         let places: Vec<PathBuf> = told()[0].places.iter().map(PathBuf::from).collect();
         assert_eq!(places, [private.clone(), copy.clone()], "{now_there}");
         let when = if now_there == "before" { WhenTaken::Refuse } else { WhenTaken::Beside };
-        let undone =
-            ostler_reaper::undo_receipt(&bench.writer, None, when, &bench.machine).unwrap();
+        let undone = undo(&bench, when);
         assert!(undone.items[0].refused.is_none(), "{undone:?}");
         assert_eq!(told()[0].places, [private.to_string_lossy()], "{now_there}: still told");
         let listed = ostler_reaper::list_receipts(&bench.writer.home).0[0].items[0].clone();
@@ -271,6 +364,27 @@ fn c2_what_others_wrote_in_the_moment_of_the_exchange_stays_and_is_told() {
         fs::remove_file(&private).unwrap();
         assert_eq!(told(), []);
     }
+}
+
+/// The copy of what others wrote is what they get it back by if a reader of the new content writes over it: without it
+/// nothing is exchanged.
+#[test]
+fn d4_what_cannot_be_kept_besides_is_not_given_back() {
+    let (before, after) = (sys::hash::sha256(b"before"), sys::hash::sha256(b"after"));
+    let bench = bench();
+    let path = bench.work.join("index");
+    fs::write(&path, "before").unwrap();
+    let action = serde_json::json!({ "action": "replace", "before": before, "after": after });
+    let begun = begin(&path, action);
+    let copy = left_by_a_kill(&bench, &[begun], "index", b"before");
+    fs::write(&path, "after").unwrap();
+    fs::write(bench.work.join(PRIVATE), "theirs").unwrap();
+    fs::create_dir_all(copy.with_file_name("written-meanwhile-1").join("in the way")).unwrap();
+    ostler_reaper::recover_interrupted(&bench.writer, &bench.machine).unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"after");
+    assert_eq!(fs::read(bench.work.join(PRIVATE)).unwrap(), b"theirs");
+    let told = ostler_reaper::undecided(&bench.writer.home);
+    assert!(told[0].places.contains(&bench.work.join(PRIVATE).to_string_lossy().into_owned()));
 }
 
 /// Killed with their write taken out and the new content in its place: it is given back, and kept besides,
@@ -351,9 +465,7 @@ fn c2_what_an_undo_left_of_somebody_elses_outlasts_the_next_undo() {
         left_by_a_kill(&bench, &lines, "index", b"before");
         fs::write(&by, "theirs").unwrap();
         fs::write(&path, now_there).unwrap();
-        let undone =
-            ostler_reaper::undo_receipt(&bench.writer, None, WhenTaken::Beside, &bench.machine)
-                .unwrap();
+        let undone = undo(&bench, WhenTaken::Beside);
         assert!(undone.items[0].refused.is_none(), "{undone:?}");
         let back = undone.items[0].beside.clone().map_or(path.clone(), PathBuf::from);
         assert_eq!(fs::read(&back).unwrap(), b"before", "{now_there}");
@@ -397,7 +509,7 @@ fn what_was_made_goes_away_again_and_what_is_there_is_not_made() {
     assert_eq!(again, Err(Refusal::Changed));
     reaper.finish().unwrap();
     assert_eq!(fs::read(&path).unwrap(), b"{}");
-    ostler_reaper::undo_receipt(&bench.writer, None, WhenTaken::Refuse, &bench.machine).unwrap();
+    undo(&bench, WhenTaken::Refuse);
     assert_eq!(changes(&before, &bench), Vec::<String>::new());
 }
 
@@ -412,21 +524,15 @@ fn h2_a_made_file_that_is_being_written_is_not_taken_away() {
     let mut reaper = Reaper::begin(&bench.writer, "test", &bench.machine).unwrap();
     reaper.create_file(RemovableKind::StoreIndex, &path, "rebuilt", b"{}").unwrap().unwrap();
     reaper.finish().unwrap();
-    let undo = || {
-        ostler_reaper::undo_receipt(&bench.writer, None, WhenTaken::Refuse, &bench.machine)
-            .unwrap()
-            .items
-            .remove(0)
-            .refused
-            .map(|refused| refused.refusal)
-    };
+    let refused =
+        || undo(&bench, WhenTaken::Refuse).items.remove(0).refused.map(|refused| refused.refusal);
     let mut held = fs::File::options().append(true).open(&path).unwrap();
-    assert_eq!(undo(), Some(Refusal::Changed));
+    assert_eq!(refused(), Some(Refusal::Changed));
     std::io::Write::write_all(&mut held, b" theirs").unwrap();
     assert_eq!(fs::read(&path).unwrap(), b"{} theirs");
     fs::write(&path, "{}").unwrap();
     drop(held);
-    assert_eq!(undo(), None);
+    assert_eq!(refused(), None);
     assert!(!path.exists());
     assert_eq!(ostler_reaper::undecided(&bench.writer.home), []);
 }

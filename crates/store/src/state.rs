@@ -483,7 +483,7 @@ impl StateStore {
 
     /// Notes what was kept of a session that no hook told of, unless something of it is noted already.
     pub fn note_kept(
-        &mut self,
+        &self,
         agent: &str,
         id: &str,
         now: Time,

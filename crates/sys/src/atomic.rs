@@ -57,7 +57,7 @@ pub fn write_unsynced(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// old content (hard links), is refused.
 pub fn replace_if_unchanged(path: &Path, before: Option<&[u8]>, bytes: &[u8]) -> io::Result<()> {
     let temporary = temporary_beside(path)?;
-    update_by(path, before, bytes, temporary.file_name().unwrap_or_default(), &mut |_| {})
+    update_by(path, before, bytes, temporary.file_name().unwrap_or_default(), &mut |_| Ok(()))
 }
 
 /// As [`replace_if_unchanged`], by way of a file of this name, so that recovery knows what a kill
@@ -68,7 +68,7 @@ pub fn update_by(
     before: Option<&[u8]>,
     bytes: &[u8],
     temporary: &OsStr,
-    keep: &mut dyn FnMut(&[u8]),
+    keep: exchange::KeepWritten<'_>,
 ) -> io::Result<()> {
     let path = match before {
         Some(_) => fs::canonicalize(path)?,
@@ -134,7 +134,7 @@ fn put_in_place(
     path: &Path,
     temporary: &Path,
     before: &[u8],
-    keep: &mut dyn FnMut(&[u8]),
+    keep: exchange::KeepWritten<'_>,
 ) -> io::Result<()> {
     match exchange::exchange_expected(path, temporary, &|found| found == before, keep) {
         Ok(ExchangeOutcome::Replaced) => Ok(()),
@@ -269,7 +269,7 @@ mod tests {
         fs::write(&path, "theirs, newer").unwrap();
         fs::write(&ours, "ours").unwrap();
         // As if it had been "old" at the last look.
-        let error = put_in_place(&path, &ours, b"old", &mut |_| {}).unwrap_err();
+        let error = put_in_place(&path, &ours, b"old", &mut |_| Ok(())).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
         assert_eq!(fs::read(&path).unwrap(), b"theirs, newer");
         fs::write(&ours, "ours").unwrap();

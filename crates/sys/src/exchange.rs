@@ -29,6 +29,9 @@ pub enum ExchangeOutcome {
     Parted,
 }
 
+/// Keeps what another process wrote in the moment of an exchange.
+pub type KeepWritten<'k> = &'k mut dyn FnMut(&[u8]) -> io::Result<()>;
+
 /// What has the private name, opened so that no process can begin to write to it unseen.
 struct TakenOut {
     /// Holds the lease until it is closed.
@@ -65,12 +68,12 @@ impl TakenOut {
 
 /// Puts the file at `private` in the place of the one at `path`, if that is the expected one. `keep` is given
 /// what another process wrote, before it goes back: a process that read the new content in between may write
-/// over it.
+/// over it. Without that copy nothing is exchanged any more: what they wrote keeps the private name.
 pub fn exchange_expected(
     path: &Path,
     private: &Path,
     is_expected: &dyn Fn(&[u8]) -> bool,
-    keep: &mut dyn FnMut(&[u8]),
+    keep: KeepWritten<'_>,
 ) -> io::Result<ExchangeOutcome> {
     let ours = fs::read(private)?;
     exchange_names(path, private)?;
@@ -87,13 +90,16 @@ pub fn give_back(
     path: &Path,
     private: &Path,
     is_ours: &dyn Fn(&[u8]) -> bool,
-    keep: &mut dyn FnMut(&[u8]),
+    keep: KeepWritten<'_>,
 ) -> io::Result<ExchangeOutcome> {
     let mut put_last = None;
     for _ in 0..MAX_EXCHANGES {
         let going = TakenOut::open(private).ok();
         if let Some(going) = &going {
-            keep(&going.bytes);
+            // As an error of its own: none of the system's may pass for a file system that cannot exchange.
+            keep(&going.bytes).map_err(|error| {
+                io::Error::other(format!("what others wrote could not be kept: {error}"))
+            })?;
         }
         let going = going.map(|going| going.identity());
         match exchange_names(path, private) {
@@ -175,7 +181,7 @@ mod tests {
             fs::rename(&beside, &self.path).unwrap();
         }
 
-        fn replace(&self, keep: &mut dyn FnMut(&[u8])) -> ExchangeOutcome {
+        fn replace(&self, keep: KeepWritten<'_>) -> ExchangeOutcome {
             let expected = |bytes: &[u8]| bytes == b"old";
             exchange_expected(&self.path, &self.private, &expected, keep).unwrap()
         }
@@ -192,7 +198,7 @@ mod tests {
     #[test]
     fn what_is_expected_is_replaced_and_nothing_is_left() {
         let bench = Bench::new("old");
-        assert_eq!(bench.replace(&mut |_| {}), ExchangeOutcome::Replaced);
+        assert_eq!(bench.replace(&mut |_| Ok(())), ExchangeOutcome::Replaced);
         assert_eq!(bench.texts(), (some("ours"), None));
     }
 
@@ -200,10 +206,26 @@ mod tests {
     fn l1_one_write_after_the_last_look_is_given_back() {
         let bench = Bench::new("theirs");
         let mut kept = Vec::new();
-        let outcome = bench.replace(&mut |bytes| kept.push(bytes.to_vec()));
+        let outcome = bench.replace(&mut |bytes| {
+            kept.push(bytes.to_vec());
+            Ok(())
+        });
         assert_eq!(outcome, ExchangeOutcome::GivenBack);
         assert_eq!(bench.texts(), (some("theirs"), None));
         assert_eq!(kept, [b"theirs"]);
+    }
+
+    /// The disk is full: what they wrote would be the only copy of it, and a reader of the new content may write over
+    /// it. It keeps the private name.
+    #[test]
+    fn d4_what_cannot_be_kept_is_not_exchanged() {
+        let bench = Bench::new("theirs");
+        let full = || Err(io::Error::from_raw_os_error(28));
+        let expected = |bytes: &[u8]| bytes == b"old";
+        let exchanged = exchange_expected(&bench.path, &bench.private, &expected, &mut |_| full());
+        let error = exchanged.unwrap_err();
+        assert!(!is_unsupported(&error) && error.to_string().contains("could not be kept"));
+        assert_eq!(bench.texts(), (some("ours"), some("theirs")));
     }
 
     /// The second write lands while the first is on its way back: neither is removed, and it ends.
@@ -216,6 +238,7 @@ mod tests {
             if count == 1 {
                 bench.save("second");
             }
+            Ok(())
         });
         assert_eq!(outcome, ExchangeOutcome::Parted);
         assert_eq!(bench.texts(), (some("second"), some("first")));
@@ -233,6 +256,7 @@ mod tests {
                 2 => bench.save("third"),
                 _ => {}
             }
+            Ok(())
         });
         assert_eq!(outcome, ExchangeOutcome::Parted);
         assert_eq!(bench.texts(), (some("third"), some("second")));
@@ -246,6 +270,7 @@ mod tests {
         let outcome = bench.replace(&mut |_| {
             count += 1;
             bench.save(&count.to_string());
+            Ok(())
         });
         assert_eq!((outcome, count), (ExchangeOutcome::Parted, MAX_EXCHANGES));
         assert!(bench.texts().0.is_some() && bench.texts().1.is_some());
@@ -254,7 +279,7 @@ mod tests {
     #[test]
     fn a_file_that_they_remove_meanwhile_stays_removed_and_their_write_is_kept() {
         let bench = Bench::new("theirs");
-        let outcome = bench.replace(&mut |_| fs::remove_file(&bench.path).unwrap());
+        let outcome = bench.replace(&mut |_| fs::remove_file(&bench.path));
         assert_eq!(outcome, ExchangeOutcome::Parted);
         assert_eq!(bench.texts(), (None, some("theirs")));
     }
@@ -265,14 +290,14 @@ mod tests {
     fn l1_a_file_that_somebody_has_open_for_writing_is_not_replaced() {
         let bench = Bench::new("old");
         let mut held = File::options().write(true).open(&bench.path).unwrap();
-        assert_eq!(bench.replace(&mut |_| {}), ExchangeOutcome::GivenBack);
+        assert_eq!(bench.replace(&mut |_| Ok(())), ExchangeOutcome::GivenBack);
         held.write_all(b"new").unwrap();
         assert_eq!(bench.texts(), (some("new"), None));
         drop(held);
         // A reader is no reason.
         let bench = Bench::new("old");
         let _reader = File::open(&bench.path).unwrap();
-        assert_eq!(bench.replace(&mut |_| {}), ExchangeOutcome::Replaced);
+        assert_eq!(bench.replace(&mut |_| Ok(())), ExchangeOutcome::Replaced);
     }
 
     /// Another process opens the new content and has not written yet: what comes after is theirs.
@@ -283,6 +308,7 @@ mod tests {
         let mut held = None;
         let outcome = bench.replace(&mut |_| {
             held.get_or_insert_with(|| File::options().append(true).open(&bench.path).unwrap());
+            Ok(())
         });
         assert_eq!(outcome, ExchangeOutcome::Parted);
         held.unwrap().write_all(b", and more").unwrap();
@@ -296,7 +322,7 @@ mod tests {
         let exchanged =
             exchange_expected(&bench.path, &bench.private, &|bytes| bytes == b"old", &mut |_| {
                 fs::remove_file(&bench.path).unwrap();
-                fs::create_dir(&bench.path).unwrap();
+                fs::create_dir(&bench.path)
             });
         assert!(!is_unsupported(&exchanged.unwrap_err()));
         assert_eq!(fs::read(&bench.path).unwrap(), b"theirs");

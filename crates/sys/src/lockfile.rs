@@ -94,7 +94,7 @@ pub fn let_go_of(path: &Path, print: &Fingerprint) -> bool {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let opened = File::options().read(true).custom_flags(flags.bits().cast_signed()).open(path);
     let Ok(file) = opened else { return false };
-    let ours = file.metadata().is_ok_and(|about| fingerprint::of_metadata(&about) == *print);
+    let ours = file.metadata().is_ok_and(|about| print.is_same(&fingerprint::of_metadata(&about)));
     let free = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
     ours && free && is_at(&file, path) && std::fs::remove_file(path).is_ok()
 }

@@ -3,6 +3,7 @@
 //! person finds it: in its place, in the trash, or under a name that `trash ls` tells.
 #![expect(clippy::unwrap_used, reason = "a siege that cannot be laid is a broken test")]
 
+mod again;
 mod moment;
 mod store;
 
@@ -50,6 +51,8 @@ pub struct Seen {
     pub kills: usize,
     /// How many of those had begun to write to their journal.
     pub at_work: usize,
+    /// Things that were made anew at a path right after a kill had left nothing there.
+    pub made_again: usize,
     /// Runs that came to their end before they could be killed.
     pub finished: usize,
     /// Kills by command.
@@ -133,7 +136,7 @@ pub fn lay(siege: &Siege) -> Seen {
         let until = (seen.kills + KILLS_BETWEEN_LOOKS).min(siege.kills);
         while seen.kills < until {
             ground.populate();
-            ground.run_and_kill(&mut numbers, &mut seen);
+            ground.run_and_kill(&mut numbers, &mut seen, &written);
         }
         stop.store(true, Ordering::Relaxed);
         writers.into_iter().chain([index_writer]).for_each(|writer| writer.join().unwrap());
@@ -249,7 +252,7 @@ impl Ground {
     }
 
     /// Runs something and kills it in the middle.
-    fn run_and_kill(&mut self, numbers: &mut Numbers, seen: &mut Seen) {
+    fn run_and_kill(&mut self, numbers: &mut Numbers, seen: &mut Seen, written: &Mutex<Written>) {
         const COMMANDS: [&str; 15] = [
             "gc --include worktrees --older-than 1d --yes --json",
             "gc --include worktrees --older-than 1d --yes --json",
@@ -277,6 +280,10 @@ impl Ground {
             seen.finished += 1;
             return;
         };
+        // In the half of all cases somebody comes before recovery does.
+        if at_work && numbers.below(2) == 0 {
+            seen.made_again += again::make_what_went(&trash, numbers, written);
+        }
         seen.at_work += usize::from(at_work);
         seen.kills += 1;
         let word = line.split(" --").take(2).collect::<Vec<_>>().join(" --");
@@ -298,6 +305,7 @@ impl Ground {
         let undecided = envelope["result"]["undecided"].as_array().cloned().unwrap_or_default();
         seen.undecided = undecided.len();
         seen.archived = store::count_archived(self.home.path());
+        let spare = again::spare_copies(&ran(&mut self.ostler("trash ls --json")).stdout);
         let told: Vec<PathBuf> = undecided
             .iter()
             .flat_map(|matter| matter["places"].as_array().cloned().unwrap_or_default())
@@ -308,7 +316,7 @@ impl Ground {
         let trash = self.state.join("trash");
         // There is no trash before the first thing has gone.
         for root in [self.home.path(), &trash].into_iter().filter(|root| root.exists()) {
-            gather(root, &told, &mut found, &mut strays).unwrap();
+            gather(root, &told, &spare, &mut found, &mut strays).unwrap();
         }
         seen.problems.extend(strays.iter().map(|path| format!("not told of: {}", path.display())));
         let found = String::from_utf8_lossy(&found);
@@ -340,10 +348,12 @@ impl Ground {
     }
 }
 
-/// Reads everything that a person would find. What has a private name is found only if it is told of.
+/// Reads everything that a person would find. What has a private name is found only if it is told of, and what nobody is
+/// said to need any more goes with the next emptying.
 fn gather(
     directory: &Path,
     told: &[PathBuf],
+    spare: &[PathBuf],
     found: &mut Vec<u8>,
     strays: &mut Vec<PathBuf>,
 ) -> io::Result<()> {
@@ -353,10 +363,13 @@ fn gather(
         let name = entry.file_name();
         let name = name.to_string_lossy();
         let private = name.starts_with(".ostler-") || name == ".partial";
+        if spare.contains(&path) {
+            continue;
+        }
         if private && !told.iter().any(|place| path.starts_with(place)) {
             strays.push(path);
         } else if kind.is_dir() {
-            gather(&path, told, found, strays)?;
+            gather(&path, told, spare, found, strays)?;
         } else if kind.is_file() {
             found.extend(fs::read(&path)?);
             found.push(b'\n');

@@ -182,7 +182,7 @@ fn plan_gc_in(ask: &GcRequest, machine: &Machine) -> GcPlan {
         native::plan_transcripts(ask, now, &observation, &mut planning);
     }
     if ask.includes(GcInclude::Worktrees) {
-        let in_use = InUse::scan_processes();
+        let in_use = InUse::scan_processes(adapters::may_be_agent);
         worktree::plan_worktrees(ask, machine, &observation, &in_use, &mut planning);
     }
     planning.runs = std::mem::take(&mut observation.runs);
@@ -232,7 +232,7 @@ pub fn carry_out_gc(
         incomplete: planning.incomplete.into_iter().chain(left).collect(),
     };
     let total = planning.wanted.len();
-    let mut kept = Vec::new();
+    let now = machine.now();
     let mut look = SecondLook::new(ask, machine, planning.runs);
     let mut reaper = Reaper::begin(writer, "gc", machine)?;
     for (index, wanted) in planning.wanted.into_iter().enumerate() {
@@ -249,13 +249,16 @@ pub fn carry_out_gc(
             Err(refusal) => Err(refusal),
             Ok(checked) => match wanted.check.copy_first(machine, planned) {
                 Err(refusal) => Err(refusal),
-                Ok(copy) => {
-                    kept.extend(copy);
-                    match wanted.check {
-                        GcCheck::Socket => reaper.discard_item(&checked)?,
-                        _ => reaper.trash_item(&checked)?,
+                Ok(copy) => match copy.map_or(Ok(()), |copy| note_kept_copy(writer, &copy, now)) {
+                    Err(refusal) => Err(refusal),
+                    Ok(()) => {
+                        sys::pause::pause_at("gc.copied");
+                        match wanted.check {
+                            GcCheck::Socket => reaper.discard_item(&checked)?,
+                            _ => reaper.trash_item(&checked)?,
+                        }
                     }
-                }
+                },
             },
         };
         let fate = match (&outcome, &wanted.check) {
@@ -273,9 +276,6 @@ pub fn carry_out_gc(
         result.items.push(planned_line((fate, wanted.planned.item, outcome.err())));
     }
     result.receipt = reaper.finish()?.map(|(receipt, _)| receipt);
-    for one in kept {
-        note_kept_copy(writer, &one, machine.now());
-    }
     result.items.extend(
         planning
             .stays
@@ -285,15 +285,18 @@ pub fn carry_out_gc(
     Ok(result)
 }
 
-/// Notes what the vault holds now. A copy that is not noted is still there under its hash.
-fn note_kept_copy(writer: &mut StoreWriter, kept: &model::summary::KeptSession, now: Time) {
-    if let Ok(manifest) = serde_json::to_string(kept) {
-        let noted = writer
-            .state_mut()
-            .and_then(|state| state.note_kept(&kept.agent, &kept.session, now, &manifest));
-        // It is found by its hash all the same.
-        drop(noted);
-    }
+/// Notes what the vault holds now, before the thing goes: a copy that is not noted is found by nobody.
+fn note_kept_copy(
+    writer: &StoreWriter,
+    kept: &model::summary::KeptSession,
+    now: Time,
+) -> Result<(), Refusal> {
+    let failed = |why: String| Refusal::NotCopied { why };
+    let manifest = serde_json::to_string(kept).map_err(|error| failed(error.to_string()))?;
+    let noted = writer
+        .state()
+        .and_then(|state| state.note_kept(&kept.agent, &kept.session, now, &manifest));
+    noted.map_err(|error| failed(error.to_string()))
 }
 
 impl GcCheck {

@@ -199,7 +199,7 @@ pub(super) fn check_worktree(
     member: Option<&GroupMember>,
     machine: &Machine,
 ) -> Result<(), Refusal> {
-    check_repository(root, member, machine, &InUse::scan_processes())?;
+    check_repository(root, member, machine, &InUse::scan_processes(adapters::may_be_agent))?;
     check_quiet(&TreeFacts::walk(root), machine.now()).map(drop)
 }
 

@@ -1,6 +1,6 @@
 //! The coding agents among the processes of this machine.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use adapters::{Adapter, EnvLookup};
@@ -10,14 +10,15 @@ use model::program::ProcessAppearance;
 use model::time::Time;
 use sys::proc::{FileId, MountView, ProcessRow, ProcessTable};
 
-/// One run of an agent: a process, or a wrapper together with what it re-executes.
+/// One run of an agent: a process, or a wrapper together with what it re-executes. An agent that another one starts is
+/// a run of its own.
 #[derive(Debug)]
 pub(super) struct AgentRun {
     pub(super) adapter: &'static dyn Adapter,
     /// Every process of the run, wrappers first.
     pub(super) pids: Vec<u32>,
-    /// The kernel's start time of the first of them.
-    start: u64,
+    /// The kernel's start time of each of them.
+    starts: Vec<u64>,
     /// When the first of them started.
     pub(super) started_at: Option<Time>,
     /// The earliest that it may have written anything, by the clock as it was set then.
@@ -49,6 +50,11 @@ impl AgentRun {
     /// The process that does the work.
     pub(super) fn innermost_pid(&self) -> u32 {
         self.pids.last().copied().unwrap_or(0)
+    }
+
+    /// Its processes, each with the kernel's start time: a pid is given again.
+    fn processes(&self) -> impl Iterator<Item = (u32, u64)> {
+        std::iter::zip(self.pids.iter().copied(), self.starts.iter().copied())
     }
 
     /// Whether it works in a directory, by name or by what it is; or, `from_below`, in one below it. Of a session whose
@@ -97,9 +103,11 @@ impl SeenRuns {
     /// A run that was not there at an earlier look and could have opened the session since, in words. By the rule for
     /// runs that nothing settles: one that has just begun is not settled yet.
     pub(crate) fn newcomer(&self, earlier: &Self, place: &SessionPlace) -> Option<String> {
-        let key = |run: &AgentRun| (run.adapter.agent_profile().id, run.pids[0], run.start);
         let of_agent = |run: &&AgentRun| run.adapter.agent_profile().id == place.agent;
-        let is_new = |run: &&AgentRun| !earlier.0.iter().any(|known| key(known) == key(run));
+        let known: HashSet<(u32, u64)> =
+            earlier.0.iter().filter(of_agent).flat_map(AgentRun::processes).collect();
+        // Of a run that was there, too: what it has started since may be another one.
+        let is_new = |run: &&AgentRun| run.processes().any(|process| !known.contains(&process));
         let mut root = None;
         let could_open = |run: &&AgentRun| {
             let opening = run.adapter.agent_profile().opening;
@@ -226,12 +234,31 @@ fn recognise_agent<'a>(
     Some((table.get(pid)?, adapter_of(&appearance)?, appearance))
 }
 
+/// How an agent was started: what a wrapper passes on to the program that it re-executes.
+struct AgentStart {
+    /// What its directory is; not known of one that cannot be looked into.
+    directory: Option<FileId>,
+    /// What it was started with; not known where a title took the place of that.
+    args: Option<Vec<String>>,
+}
+
+impl AgentStart {
+    /// Whether a child of this process is the same start of the same agent, re-executed: it works in the same directory
+    /// and was given the same. An agent that an agent starts is another run, and must not hide the first one.
+    fn is_same_start(&self, child: &Self) -> bool {
+        // A wrapper gives itself no title; what it wraps may.
+        let same_args = self.args.is_some() && (child.args.is_none() || self.args == child.args);
+        same_args && self.directory.is_some() && self.directory == child.directory
+    }
+}
+
 /// Finds the agents. Each may have its sessions where its own environment says, and where people say
 /// that its format is.
 pub(super) fn find_agents(observer: &Observer, config: &OstlerConfig) -> AgentProcesses {
     let table = sys::proc::read_process_table();
     let mut found = recognise_agents(&table);
     let mut runs: Vec<AgentRun> = Vec::new();
+    let mut starts: HashMap<u32, AgentStart> = HashMap::new();
     // Parents have been found before their children are grouped, independent of pid order.
     found.sort_by_key(|(row, ..)| (row.start, row.pid));
     for (row, adapter, appearance) in found {
@@ -240,19 +267,27 @@ pub(super) fn find_agents(observer: &Observer, config: &OstlerConfig) -> AgentPr
             continue;
         }
         let id = adapter.agent_profile().id;
-        let wrapper = runs
-            .iter_mut()
-            .find(|run| run.adapter.agent_profile().id == id && run.pids.contains(&row.ppid));
+        let lineage = table.cwd_lineage(row.pid);
+        let start = AgentStart {
+            directory: lineage.as_ref().and_then(|lineage| lineage.first().copied()),
+            args: adapter.agent_profile().program.own_arguments(&appearance).map(<[_]>::to_vec),
+        };
+        let of_wrapper = starts.get(&row.ppid).is_some_and(|wrapper| wrapper.is_same_start(&start));
+        starts.insert(row.pid, start);
+        let wrapper = runs.iter_mut().find(|run| {
+            of_wrapper && run.adapter.agent_profile().id == id && run.pids.contains(&row.ppid)
+        });
         let run = match wrapper {
             Some(run) => {
                 run.pids.push(row.pid);
+                run.starts.push(row.start);
                 run
             }
             None => {
                 runs.push(AgentRun {
                     adapter,
                     pids: vec![row.pid],
-                    start: row.start,
+                    starts: vec![row.start],
                     started_at: row.started_at,
                     writes_since: row.started_at.map(|at| observer.clock.earliest_start(at)),
                     cwd: None,
@@ -273,7 +308,7 @@ pub(super) fn find_agents(observer: &Observer, config: &OstlerConfig) -> AgentPr
         };
         let about = adapter.agent_profile();
         run.cwd = table.cwd(row.pid).or(run.cwd.take());
-        if let Some(lineage) = table.cwd_lineage(row.pid) {
+        if let Some(lineage) = lineage {
             run.cwd_lineage = lineage;
         }
         run.argument =
@@ -330,5 +365,30 @@ mod tests {
         assert_eq!(named("claude --resume --model x"), None);
         assert_eq!(named("claude --resume"), None);
         assert_eq!(named("claude --resumed abc"), None);
+    }
+
+    /// Of two directories, arguments and titles, every combination: one run only of what is the same in both.
+    #[test]
+    fn d2_one_run_is_only_what_is_the_same_start_again() {
+        let directories = [None, Some(1), Some(2)];
+        let lines = [None, Some(""), Some("-p hi"), Some("--resume abc")];
+        let start = |ino: Option<u64>, line: Option<&str>| AgentStart {
+            directory: ino.map(|ino| FileId { dev: 1, ino }),
+            args: line.map(|line| line.split_whitespace().map(str::to_owned).collect()),
+        };
+        for (of_parent, of_child) in
+            directories.iter().flat_map(|one| directories.map(|two| (*one, two)))
+        {
+            for (parent, child) in lines.iter().flat_map(|one| lines.map(|two| (*one, two))) {
+                let is_one = start(of_parent, parent).is_same_start(&start(of_child, child));
+                let same_place = of_parent.is_some() && of_parent == of_child;
+                let same_line = parent.is_some() && (parent == child || child.is_none());
+                assert_eq!(
+                    is_one,
+                    same_place && same_line,
+                    "{of_parent:?} {parent:?}, {of_child:?} {child:?}"
+                );
+            }
+        }
     }
 }

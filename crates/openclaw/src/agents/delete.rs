@@ -199,7 +199,7 @@ fn check_item(
         return Ok(None);
     }
     places::within_bounds(&target.config, machine.home(), &planned.path)?;
-    InUse::scan_processes().check_below(&planned.path)?;
+    InUse::scan_processes(adapters::may_be_agent).check_below(&planned.path)?;
     let held = locks::held_in(&planned.path, machine)
         .map_err(|error| Refusal::Unreadable { why: error.to_string() })?;
     match held.iter().find_map(locks::TranscriptLock::refusal) {

@@ -48,9 +48,7 @@ impl FakeAgent {
 
     /// Field 22 of its stat line: spawn has returned, so the program has been executed.
     fn start_ticks(&self) -> u64 {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap();
-        let after_comm = &stat[stat.rfind(')').unwrap() + 2..];
-        after_comm.split(' ').nth(19).unwrap().parse().unwrap()
+        start_ticks(self.pid())
     }
 
     /// What Claude Code writes about itself.
@@ -86,6 +84,13 @@ impl Drop for FakeAgent {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Field 22 of a process's stat line.
+pub(crate) fn start_ticks(pid: u32) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let after_comm = &stat[stat.rfind(')').unwrap() + 2..];
+    after_comm.split(' ').nth(19).unwrap().parse().unwrap()
 }
 
 fn now_ms() -> u64 {

@@ -17,7 +17,13 @@ const ONE: &str = "11111111-1111-4111-8111-111111111111";
 const TWO: &str = "22222222-2222-4222-8222-222222222222";
 
 /// What Gemini writes: a session that began so many seconds ago, and prompts at these times.
-fn gemini(home: &TempHome, repo: &Path, id: &str, began: i64, prompts: &[i64]) -> PathBuf {
+pub(crate) fn gemini(
+    home: &TempHome,
+    repo: &Path,
+    id: &str,
+    began: i64,
+    prompts: &[i64],
+) -> PathBuf {
     let projects = json!({"projects": {repo.to_str().unwrap(): "repo"}});
     home.write(".gemini/projects.json", projects.to_string());
     let started = time(began);
@@ -48,14 +54,14 @@ pub(crate) fn touch(path: &Path, seconds_ago: i64) {
     fs::File::options().append(true).open(path).unwrap().set_modified(then).unwrap();
 }
 
-const DAY: i64 = 86_400;
+pub(crate) const DAY: i64 = 86_400;
 
-fn gc(home: &TempHome, agent: &str) -> Value {
+pub(crate) fn gc(home: &TempHome, agent: &str) -> Value {
     let line = format!("gc --include transcripts --older-than 1s --agent {agent} --yes --json");
     run(home, &line).result()
 }
 
-fn refusal(result: &Value, path: &Path) -> String {
+pub(crate) fn refusal(result: &Value, path: &Path) -> String {
     let all = result["items"].as_array().unwrap();
     let item = all.iter().find(|item| item["path"] == path.to_str().unwrap());
     let item = item.unwrap_or_else(|| panic!("{} is not spoken of: {result:#}", path.display()));
@@ -610,7 +616,7 @@ fn b18_the_start_of_a_session_does_not_move() {
 }
 
 /// A collection that stops when its plan is made, while something happens.
-fn gc_while(home: &TempHome, agent: &str, meanwhile: impl FnOnce()) -> Value {
+pub(crate) fn gc_while(home: &TempHome, agent: &str, meanwhile: impl FnOnce()) -> Value {
     let pauses = testkit::pause::Pauses::new();
     pauses.arm("gc.planned");
     let line = format!("gc --include transcripts --older-than 1s --agent {agent} --yes --json");

@@ -1,5 +1,6 @@
 //! The reaper beside others who write: kills, recovery and undoing lose nothing of theirs.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -218,6 +219,69 @@ fn c1_a_transcript_that_goes_on_after_the_kill_stays() {
         let told = bench.undecided();
         let kept = told[0]["places"][0].as_str().unwrap();
         assert_eq!(std::fs::read(kept).unwrap(), was, "{point}: {told}");
+    }
+}
+
+/// Killed when the original was gone and that was not written down yet. What is made there since has its number (ext4
+/// gives it away at once), and is not it: the copy is the only one.
+#[test]
+fn d1_the_only_copy_outlasts_what_was_made_in_its_place_since() {
+    for of_a_tree in [false, true] {
+        let Some(bench) = Bench::across() else { return skipped() };
+        let (path, line) = match of_a_tree {
+            true => (worktree(&bench.home), TREES),
+            false => (bench.transcript(), TRANSCRIPTS),
+        };
+        let before = Snapshot::of(&path);
+        let number = std::fs::symlink_metadata(&path).unwrap().ino();
+        bench.kill_at("reap.moved", line);
+        assert!(!path.exists(), "it had gone");
+        // Whoever comes first gets the free number: a few are tried.
+        let mut spares = Vec::new();
+        for count in 0..64 {
+            let spare = path.with_file_name(format!("spare-{count}"));
+            match of_a_tree {
+                true => std::fs::create_dir(&spare).unwrap(),
+                false => std::fs::write(&spare, "theirs").unwrap(),
+            }
+            let has_number = std::fs::symlink_metadata(&spare).unwrap().ino() == number;
+            spares.push(spare);
+            if has_number {
+                break;
+            }
+        }
+        std::fs::rename(spares.pop().unwrap(), &path).unwrap();
+        if of_a_tree {
+            std::fs::write(path.join("NEW"), "theirs").unwrap();
+        }
+        let theirs = Snapshot::of(&path);
+        bench.run("gc --yes --json").exits(0);
+        let told = bench.undecided();
+        let places = told[0]["places"].as_array().expect("it is told");
+        assert!(places[0].as_str().unwrap().contains("trash"), "{told}");
+        bench.run("trash empty --older-than 0s --yes --json").exits(0);
+        bench.run("undo --json").exits(13);
+        let undone = bench.run("undo --beside --json").exits(0).result();
+        let beside = PathBuf::from(undone["items"][0]["beside"].as_str().unwrap());
+        assert_eq!(before.changes(&Snapshot::of(&beside)), Vec::<String>::new());
+        assert_eq!(theirs.changes(&Snapshot::of(&path)), Vec::<String>::new());
+        assert_eq!(bench.undecided().as_array().unwrap().len(), 0);
+    }
+}
+
+/// Killed between the copy in the vault and the move, or in the middle of the plan: the copy is listed.
+#[test]
+fn d3_a_copy_in_the_vault_is_listed_before_the_transcript_goes() {
+    for point in ["gc.copied", "reap.moved"] {
+        let bench = Bench::on_one_device();
+        let path = bench.transcript();
+        let was = std::fs::read(&path).unwrap();
+        bench.kill_at(point, TRANSCRIPTS);
+        let kept = bench.run("vault ls --json").exits(0).result()["kept"].clone();
+        assert_eq!(kept.as_array().unwrap().len(), 1, "{point}: {kept}");
+        let id = kept[0]["session"].as_str().unwrap();
+        let told = bench.run(&format!("vault cat {id}")).exits(0).stdout;
+        assert_eq!(told.as_bytes(), was, "{point}");
     }
 }
 
