@@ -144,6 +144,26 @@ fn a_bundle_is_a_tarball_that_others_can_read() {
     assert!(listed.status.success() && names.contains("version.txt\n"), "{names}");
 }
 
+#[test]
+fn a_secret_in_the_json_of_a_bundle_goes_too_and_a_failed_bundle_leaves_nothing() {
+    let home = TempHome::new();
+    let secret = r#"pa"ss\canary"#;
+    // It stands in the answers as JSON has it: in the name of the directory that they tell of.
+    let mut command = ostler(&home);
+    command.env("SOME_API_KEY", secret).env("OSTLER_HOME", home.join(secret));
+    ran(command.args(["doctor", "--no-sweep", "--bundle", "report.tar.zst"]));
+    let plain = zstd_decode(&home.join("report.tar.zst"));
+    assert!(holds(&plain, "[redacted]") && !holds(&plain, "canary"), "in no form");
+    let failed = ran(ostler(&home).args(["doctor", "--no-sweep", "--bundle", "no/such.tar.zst"]));
+    assert!(failed.stderr.contains("in a directory that exists"), "{failed:?}");
+    // Files may not grow, as on a full disk.
+    let program = env!("CARGO_BIN_EXE_ostler");
+    let line = format!("trap '' XFSZ; ulimit -f 0; {program} doctor --no-sweep --bundle full");
+    let failed = ran(testkit::run::bare("/bin/sh", &home).args(["-c", &line]));
+    assert!(failed.stderr.contains("on a disk with room"), "{failed:?}");
+    assert!(!home.join("full").exists(), "no half of it is left");
+}
+
 fn zstd_decode(path: &std::path::Path) -> Vec<u8> {
     zstd::decode_all(std::fs::File::open(path).unwrap()).unwrap()
 }
