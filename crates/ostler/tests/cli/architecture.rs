@@ -281,7 +281,7 @@ const EXCEPTIONS: &[(&str, usize)] = &[
     ("flows/src/hooks/made.rs", 1),
     ("flows/src/permits.rs", 1),
     ("flows/src/tracks/intake.rs", 2),
-    ("flows/src/terminal/export.rs", 3),
+    ("flows/src/terminal/export.rs", 2),
     ("flows/src/terminal/mod.rs", 1),
     ("flows/src/vault.rs", 2),
     ("host/src/artifacts.rs", 1),
