@@ -111,17 +111,11 @@ pub fn keep_artifact(
     std::os::unix::fs::DirBuilderExt::mode(std::fs::DirBuilder::new().recursive(true), 0o700)
         .create(&directory)
         .map_err(|error| cannot_write(&directory, &error))?;
-    sys::atomic::write_unsynced(&path, new.content).map_err(|error| cannot_write(&path, &error))?;
     let NewArtifact { kind, filename, seq, content, metadata } = new;
     let bytes = content.len() as u64;
     let listing = ArtifactListing { kind, filename, seq, sha256: &hash, bytes, metadata };
-    add_to_list(shelf, &listing).inspect_err(|_| {
-        // What is not in the list would never be found again.
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "an artifact of this process that could not be listed"
-        )]
-        sys::atomic::remove_own(&path);
+    list_and_place(shelf, &listing, &path, || {
+        sys::atomic::write_unsynced(&path, content).map_err(|error| cannot_write(&path, &error))
     })?;
     Ok((path, hash))
 }
@@ -154,8 +148,14 @@ pub struct ArtifactListing<'a> {
     pub metadata: Map<String, Value>,
 }
 
-/// Adds something to the list.
-pub fn add_to_list(shelf: ArtifactDir<'_>, new: &ArtifactListing<'_>) -> Result<(), HostFault> {
+/// Adds something to the list, and has it put where it belongs, which is `path`: only when the list is held and can
+/// be read, since the same name is used again and what has it may be listed already.
+pub fn list_and_place(
+    shelf: ArtifactDir<'_>,
+    new: &ArtifactListing<'_>,
+    path: &Path,
+    place: impl FnOnce() -> Result<(), HostFault>,
+) -> Result<(), HostFault> {
     let directory = shelf.directory();
     let write = |error: &dyn std::fmt::Display| {
         HostFault::new(FaultCode::StorageWriteError, format!("cannot list the artifact: {error}"))
@@ -164,20 +164,8 @@ pub fn add_to_list(shelf: ArtifactDir<'_>, new: &ArtifactListing<'_>) -> Result<
         .map_err(|error| write(&error))?
         .into_lock()
         .ok_or_else(|| write(&"somebody else holds the list"))?;
-    let path = directory.join("manifest.json");
-    let mut list = match read_regular(&path) {
-        Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| {
-            let message = format!("the artifact list {} is not valid: {error}", path.display());
-            HostFault::new(FaultCode::ManifestValidationError, message)
-        })?,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            ArtifactList { version: 1, session_id: shelf.id.to_owned(), artifacts: Vec::new() }
-        }
-        Err(error) => {
-            let message = format!("cannot read {}: {error}", path.display());
-            return Err(HostFault::new(FaultCode::StorageReadError, message));
-        }
-    };
+    let list_path = directory.join("manifest.json");
+    let mut list = read_list(&list_path, shelf.id)?;
     if shelf.personality == Personality::Ostler {
         // The file was replaced, and so is what is said about it.
         list.artifacts.retain(|one| one.filename != new.filename);
@@ -194,10 +182,35 @@ pub fn add_to_list(shelf: ArtifactDir<'_>, new: &ArtifactListing<'_>) -> Result<
         metadata: new.metadata.clone(),
     });
     let text = serde_json::to_string_pretty(&list).map_err(|error| write(&error))? + "\n";
-    sys::atomic::write_unsynced(&path, text.as_bytes())
-        .map_err(|error| cannot_write(&path, &error))?;
+    let is_new = path.symlink_metadata().is_err();
+    place()?;
+    let listed = sys::atomic::write_unsynced(&list_path, text.as_bytes());
+    if listed.is_err() && is_new && path.starts_with(&directory) {
+        // What is not in the list would never be found again.
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "an artifact of this process that could not be listed"
+        )]
+        sys::atomic::remove_own(path);
+    }
     drop(lock);
-    Ok(())
+    listed.map_err(|error| cannot_write(&list_path, &error))
+}
+
+fn read_list(path: &Path, id: &str) -> Result<ArtifactList, HostFault> {
+    match read_regular(path) {
+        Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| {
+            let message = format!("the artifact list {} is not valid: {error}", path.display());
+            HostFault::new(FaultCode::ManifestValidationError, message)
+        }),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            Ok(ArtifactList { version: 1, session_id: id.to_owned(), artifacts: Vec::new() })
+        }
+        Err(error) => {
+            let message = format!("cannot read {}: {error}", path.display());
+            Err(HostFault::new(FaultCode::StorageReadError, message))
+        }
+    }
 }
 
 fn cannot_write(path: &Path, error: &std::io::Error) -> HostFault {

@@ -7,6 +7,7 @@
 mod terminal {
     mod agent_tty;
     mod agents;
+    mod artifacts;
     mod attach;
     mod better;
     mod contract;

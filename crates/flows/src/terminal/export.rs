@@ -165,15 +165,12 @@ pub fn export_recording(
     let (metadata, seq, duration, sha256, bytes) = match written {
         Ok(written) => written,
         Err(error) => {
-            #[expect(clippy::disallowed_methods, reason = "a file that this process was writing")]
-            sys::atomic::remove_own(&temporary);
+            discard_unfinished(&temporary);
             return Err(failed(&temporary, &error));
         }
     };
     let filename = format!("recording-{seq}-{}.{}", format.as_str(), format.extension());
     let path: PathBuf = out.clone().unwrap_or_else(|| directory.join(&filename));
-    #[expect(clippy::disallowed_methods, reason = "a file of this process gets its name")]
-    sys::atomic::rename_over(&temporary, &path).map_err(|error| failed(&path, &error))?;
     let mut about = match serde_json::to_value(&metadata) {
         Ok(serde_json::Value::Object(about)) => about,
         _ => serde_json::Map::new(),
@@ -181,26 +178,20 @@ pub fn export_recording(
     if let Some(out) = &out {
         about.insert("path".to_owned(), out.to_string_lossy().into());
     }
-    artifacts::add_to_list(
-        session.artifact_dir(home.personality),
-        &ArtifactListing {
-            kind: ArtifactKind::Recording,
-            filename,
-            seq,
-            sha256: &sha256,
-            bytes,
-            metadata: about,
-        },
-    )
-    .inspect_err(|_| {
-        if out.is_none() {
-            #[expect(
-                clippy::disallowed_methods,
-                reason = "a recording of this process that could not be listed"
-            )]
-            sys::atomic::remove_own(&path);
-        }
-    })?;
+    let listing = ArtifactListing {
+        kind: ArtifactKind::Recording,
+        filename,
+        seq,
+        sha256: &sha256,
+        bytes,
+        metadata: about,
+    };
+    let shelf = session.artifact_dir(home.personality);
+    artifacts::list_and_place(shelf, &listing, &path, || {
+        #[expect(clippy::disallowed_methods, reason = "a file of this process gets its name")]
+        sys::atomic::rename_over(&temporary, &path).map_err(|error| failed(&path, &error))
+    })
+    .inspect_err(|_| discard_unfinished(&temporary))?;
     Ok(ExportResult {
         session_id: session.id.clone(),
         format: format.as_str(),
@@ -211,6 +202,12 @@ pub fn export_recording(
         duration_ms: duration.map(whole_millis),
         metadata,
     })
+}
+
+/// Removes what has not got its name. It may have it already: then there is nothing to remove.
+fn discard_unfinished(temporary: &Path) {
+    #[expect(clippy::disallowed_methods, reason = "a file that this process was writing")]
+    sys::atomic::remove_own(temporary);
 }
 
 /// Writes the recording as frames, one JSON object on a line, beginning with what was on the screen at `from`.

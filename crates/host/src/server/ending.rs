@@ -8,6 +8,7 @@ use model::hosted::{EXIT_CODE_OF_A_SIGNAL, LogFact};
 use model::status::Status;
 use model::time::Time;
 use sys::proc::{ProcessRow, ProcessTable, Signal};
+use sys::pty::{PtyMaster, PtyProgram};
 use sys::tree::ProcessTree;
 
 use super::host::Host;
@@ -254,6 +255,33 @@ impl Host {
         sys::pause::pause_at("host-before-leaving");
         self.files.settle_on_disk().note_dropped("getting the session to the disk");
     }
+}
+
+/// Kills a program that no host looks after, with all that descends from it, and reaps it. Says whether nothing of
+/// it is left.
+pub(super) fn end_unhosted(program: PtyProgram, master: Option<&PtyMaster>) -> bool {
+    let observer = sys::proc::current_observer();
+    let table = sys::proc::read_process_table();
+    // Before it is killed: a parent that has ended is not seen any more.
+    let tree = match sys::proc::identify_as(program.pid(), &observer) {
+        Ok(root) => ProcessTree::gather(&table, &root, &observer, |row| is_apart(&table, row)),
+        Err(_) => ProcessTree::default(),
+    };
+    let killed = match master {
+        Some(master) => program.signal_group(master, Signal::Kill),
+        None => program.signal_own_group(Signal::Kill),
+    };
+    killed.note_dropped("killing a program without a host");
+    drop(tree.signal(Signal::Kill, &observer, |_| true));
+    let until = Instant::now() + TREE_END_TIMEOUT;
+    while !program.has_ended() || tree.has_survivors(&observer) {
+        if Instant::now() >= until {
+            return false;
+        }
+        std::thread::sleep(TREE_LOOK_INTERVAL);
+    }
+    program.reap().note_dropped("reaping a program without a host");
+    true
 }
 
 /// Whether a process lives on for others than the terminal it was started in: this very program in one of

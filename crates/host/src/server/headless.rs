@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use sys::dropped::NoteDropped;
 use sys::pty::PtyProgram;
 
+use super::ending::end_unhosted;
 use super::host::Host;
 
 /// How much is read of a stream before others get their turn.
@@ -96,7 +97,13 @@ impl HeadlessProgram {
     ) -> io::Result<Self> {
         let input = spec.input.open_in(directory)?;
         let (program, pipes) = sys::pty::spawn_on_pipes(command, input)?;
-        let watch = program.end_watch()?;
+        let watch = match program.end_watch() {
+            Ok(watch) => watch,
+            Err(error) => {
+                end_unhosted(program, None);
+                return Err(error);
+            }
+        };
         let mut logs = LOG_FILES.iter();
         let streams = pipes.map(|pipe| LoggedStream {
             pipe: Some(pipe),

@@ -15,6 +15,7 @@ use screen::Personality;
 use serde::{Deserialize, Serialize};
 use sys::pty::PtySize;
 
+use super::ending::end_unhosted;
 use super::headless::{HeadlessProgram, HeadlessSpec};
 use super::host::{Host, HostedPty};
 use super::intake::Intake;
@@ -113,8 +114,21 @@ const FOREIGN_VARIABLES: &[&str] = &[
     "CURSOR_AGENT",
 ];
 
+/// Why there is no session.
+struct FailedStart {
+    fault: HostFault,
+    /// Whether its program was started and could not be ended: what there is of it stays.
+    runs_on: bool,
+}
+
+impl From<HostFault> for FailedStart {
+    fn from(fault: HostFault) -> Self {
+        Self { fault, runs_on: false }
+    }
+}
+
 /// Makes the session: directory, log, socket, program, manifest, in this order. What was made is
-/// removed again when a later step fails.
+/// removed again when a later step fails; a program that was started is ended before.
 pub(super) fn start_host(request: StartRequest, now: Time) -> Result<Host, HostFault> {
     let directory = request.directory.clone();
     let parent = directory.parent().unwrap_or(Path::new("/"));
@@ -124,18 +138,19 @@ pub(super) fn start_host(request: StartRequest, now: Time) -> Result<Host, HostF
         .create(&directory)
         .map_err(|error| storage_fault(&directory, &error))?;
     let socket = request.socket.clone();
-    let made = make_session(request, now);
-    if made.is_err() {
-        // Nothing has run in it, so nothing is lost.
-        #[expect(clippy::disallowed_methods, reason = "it was made a moment ago, for this")]
-        std::fs::remove_dir_all(&directory).note_dropped("removing a session that never began");
+    make_session(request, now).map_err(|failed| {
+        if !failed.runs_on {
+            // Nothing runs in it, and nothing that did was read.
+            #[expect(clippy::disallowed_methods, reason = "it was made a moment ago, for this")]
+            std::fs::remove_dir_all(&directory).note_dropped("removing a session that never began");
+        }
         #[expect(clippy::disallowed_methods, reason = "the socket of this process")]
         sys::socket::abandon_socket(&socket);
-    }
-    made
+        failed.fault
+    })
 }
 
-fn make_session(mut request: StartRequest, now: Time) -> Result<Host, HostFault> {
+fn make_session(mut request: StartRequest, now: Time) -> Result<Host, FailedStart> {
     let shown = screen::ScreenSize { cols: request.cols, rows: request.rows }.clamped();
     (request.cols, request.rows) = (shown.cols, shown.rows);
     let directory = request.directory.clone();
@@ -157,7 +172,7 @@ fn make_session(mut request: StartRequest, now: Time) -> Result<Host, HostFault>
             let message = format!(
                 "cannot run `{program}`: {error}; give the path of a program, or a name on the PATH"
             );
-            return Err(HostFault::invalid_input(message));
+            return Err(HostFault::invalid_input(message).into());
         }
         Err(error) => (None, None, Some(error)),
     };
@@ -166,7 +181,32 @@ fn make_session(mut request: StartRequest, now: Time) -> Result<Host, HostFault>
     let child_pid = program.map(sys::pty::PtyProgram::pid);
     let child = child_pid
         .and_then(|pid| sys::proc::identify_process(pid).ok_or_note("the identity of a program"));
-    let manifest = SessionManifest {
+    let manifest = describe_session(&request, child_pid, now);
+    let holder = Holder {
+        host: host.unwrap_or_default(),
+        child,
+        socket: request.socket.clone(),
+        version: request.version.clone(),
+    };
+    let recorded = files.write_holder(&holder).and_then(|()| {
+        sys::pause::pause_at("host-before-manifest");
+        files.write_manifest(&manifest, Durability::System)
+    });
+    if let Err(error) = recorded {
+        let started = terminal.map(StartedProgram::OnPty);
+        let started = started.or(headless.map(StartedProgram::OnPipes));
+        return Err(abandon_start(started, &files, manifest, &io(error)));
+    }
+    let mut host = Host::new(request, files, manifest, log, listener, terminal);
+    host.headless = headless;
+    if let Some(error) = refused {
+        host.could_not_run(&error, now);
+    }
+    Ok(host)
+}
+
+fn describe_session(request: &StartRequest, child_pid: Option<u32>, now: Time) -> SessionManifest {
+    SessionManifest {
         version: 1,
         session_id: request.session_id.clone(),
         created_at: now,
@@ -189,27 +229,45 @@ fn make_session(mut request: StartRequest, now: Time) -> Result<Host, HostFault>
         child_pid,
         exit_code: None,
         exit_signal: None,
-    };
-    let holder = Holder {
-        host: host.unwrap_or_default(),
-        child,
-        socket: request.socket.clone(),
-        version: request.version.clone(),
-    };
-    files.write_holder(&holder).map_err(io)?;
-    sys::pause::pause_at("host-before-manifest");
-    files.write_manifest(&manifest, Durability::System).map_err(io)?;
-    let mut host = Host::new(request, files, manifest, log, listener, terminal);
-    host.headless = headless;
-    if let Some(error) = refused {
-        host.could_not_run(&error, now);
     }
-    Ok(host)
+}
+
+/// Ends what was started for a session that cannot be written down: without a host nobody could see it,
+/// and nobody would end it.
+fn abandon_start(
+    started: Option<StartedProgram>,
+    files: &SessionDir,
+    mut manifest: SessionManifest,
+    fault: &HostFault,
+) -> FailedStart {
+    let (ended, what) = match started {
+        None => (true, "nothing was started"),
+        Some(started) => match started.end_unhosted() {
+            true => (true, "its program had begun and was ended"),
+            false => (false, "its program had begun and could not be ended"),
+        },
+    };
+    let message = format!("{}; {what}", fault.message);
+    if !ended {
+        (manifest.status, manifest.failure_reason) = (Status::Failed, Some(message.clone()));
+        files.write_manifest(&manifest, Durability::System).note_dropped("a failed start");
+    }
+    FailedStart { fault: HostFault::new(fault.code, message), runs_on: !ended }
 }
 
 enum StartedProgram {
     OnPty(HostedPty),
     OnPipes(HeadlessProgram),
+}
+
+impl StartedProgram {
+    /// Says whether it is gone.
+    fn end_unhosted(self) -> bool {
+        match self {
+            Self::OnPty(pty) => end_unhosted(pty.program, Some(&pty.master)),
+            Self::OnPipes(headless) => end_unhosted(headless.program, None),
+        }
+    }
 }
 
 fn start_program(request: &StartRequest, directory: &Path) -> io::Result<StartedProgram> {
@@ -219,10 +277,19 @@ fn start_program(request: &StartRequest, directory: &Path) -> io::Result<Started
     }
     let size = PtySize { cols: request.cols, rows: request.rows };
     let (master, program) = sys::pty::spawn_on_pty(command, size)?;
-    let watch = program.end_watch()?;
     let master = Arc::new(master);
-    let intake = Intake::start_reading(Arc::clone(&master))?;
-    Ok(StartedProgram::OnPty(HostedPty { master, intake, program, watch }))
+    let watched = program
+        .end_watch()
+        .and_then(|watch| Ok((watch, Intake::start_reading(Arc::clone(&master))?)));
+    match watched {
+        Ok((watch, intake)) => {
+            Ok(StartedProgram::OnPty(HostedPty { master, intake, program, watch }))
+        }
+        Err(error) => {
+            end_unhosted(program, Some(&master));
+            Err(error)
+        }
+    }
 }
 
 fn program_command(request: &StartRequest) -> Command {

@@ -1,5 +1,6 @@
 //! `ostler doctor`
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -138,7 +139,7 @@ fn write_bundle(
     result: &DoctorResult,
 ) -> Result<BundleView, Error> {
     let path = std::path::absolute(path)?;
-    let mut bundle = ReportBundle::new(env::home_dir(), env::secret_values());
+    let mut bundle = ReportBundle::new(env::home_dir().as_deref(), env::secret_values());
     let system = (std::env::consts::OS, std::env::consts::ARCH);
     let about = format!("ostler {}\n{} {}\n", version::OSTLER_VERSION, system.0, system.1);
     bundle.add_text("version.txt", &about);
@@ -155,16 +156,29 @@ fn write_bundle(
     bundle.add_logs(&own_logs(machine, sys::log::LOG_DIRECTORY));
     bundle.add_listing(machine.home());
     bundle.write_to(&path, context.now).map_err(|source| {
-        Error::usage_error(
-            format!("`{}` cannot be written: {source}", path.display()),
-            "name a file that is not there yet: `ostler doctor --bundle FILE`",
-        )
+        let message = format!("`{}` cannot be written: {source}", path.display());
+        Error::usage_error(message, bundle_hint(source.kind()))
     })?;
     let file = |(name, bytes): (&str, usize)| BundledFile { name: name.to_owned(), bytes };
     Ok(BundleView {
         path: path.to_string_lossy().into_owned(),
         files: bundle.contents().map(file).collect(),
     })
+}
+
+fn bundle_hint(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::AlreadyExists => {
+            "name a file that is not there yet: `ostler doctor --bundle FILE`"
+        }
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
+            "name a file on a disk with room: `ostler doctor --bundle FILE`"
+        }
+        ErrorKind::NotFound | ErrorKind::NotADirectory => {
+            "name a file in a directory that exists: `ostler doctor --bundle FILE`"
+        }
+        _ => "name a file where you may write: `ostler doctor --bundle FILE`",
+    }
 }
 
 /// The findings without what an invalid configuration says: its error quotes the line.

@@ -15,8 +15,13 @@ declare_commands![CommandEntry {
     place: HelpPlace(Drive, 9),
     answers: &[answer::<::model::control::groups::GroupsResult>()],
     examples: &[example("groups", "Every agent that was launched in a group, and its worktree.")],
-    cases: &[empty("groups"), refused("groups nobody"), also("groups")],
-    uncased: &[ONE_FILE, (Usual, "a group needs a repository: tests/terminal/groups.rs has one")],
+    cases: &[
+        empty("groups"),
+        usual("groups").on(Grouped),
+        refused("groups nobody"),
+        also("groups")
+    ],
+    uncased: &[ONE_FILE],
     ..entry!("groups", GroupsArgs, run_groups)
 }];
 

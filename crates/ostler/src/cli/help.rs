@@ -19,8 +19,14 @@ declare_commands![CommandEntry {
         example("help who is waiting", "A task: the commands for it."),
         example("help exit-codes", "What the exit codes mean.")
     ],
-    cases: &[refused("help nothing"), refused("help sates"), also("help"), also("help topics")],
-    uncased: &[(Usual, "tests/cli/help.rs keeps the whole reference"), ONE_HOME, ONE_PROGRAM],
+    cases: &[
+        usual("help access open"),
+        refused("help nothing"),
+        refused("help sates"),
+        also("help"),
+        also("help topics")
+    ],
+    uncased: &[ONE_HOME, ONE_PROGRAM],
     ..entry!("help", HelpArgs, run_help)
 }];
 

@@ -13,12 +13,8 @@ use crate::render::output;
 declare_commands![CommandEntry {
     place: HelpPlace(Internal, 1),
     effect: WritesState,
-    uncased: &[
-        (Usual, "agents run it, and it prints nothing: tests/cli/hook.rs"),
-        (Refused, "it always succeeds"),
-        ONE_HOME,
-        ONE_PROGRAM
-    ],
+    cases: &[usual("hook claude-code Stop")],
+    uncased: &[(Refused, "it always succeeds"), ONE_HOME, ONE_PROGRAM],
     ..entry!("hook", HookArgs, run_hook)
 }];
 

@@ -17,12 +17,8 @@ declare_commands![CommandEntry {
         example("man ls", "The manual page of one command."),
         example("man --out .", "All of them, as files.")
     ],
-    cases: &[refused("man nothing"), also("man").harmless()],
-    uncased: &[
-        (Usual, "it is the text of the help, which tests/cli/help.rs keeps whole"),
-        ONE_HOME,
-        ONE_PROGRAM
-    ],
+    cases: &[usual("man skills path").harmless(), refused("man nothing"), also("man").harmless()],
+    uncased: &[ONE_HOME, ONE_PROGRAM],
     ..entry!("man", ManArgs, run_man)
 }];
 

@@ -18,11 +18,12 @@ declare_commands![
         place: HelpPlace(SetUp, 1),
         answers: &[answer::<wire::NotifyTestResult>()],
         examples: &[example("notify test", "Whether you would be told, and how.")],
-        cases: &[empty("notify test"), refused("notify test --no-such-option")],
-        uncased: &[
-            (Usual, "it needs a way that is set in the configuration: tests/cli/notify.rs"),
-            ONE_PROGRAM
+        cases: &[
+            empty("notify test"),
+            usual("notify test").on(Notified),
+            refused("notify test --no-such-option")
         ],
+        uncased: &[ONE_PROGRAM],
         ..entry!("notify test")
     }
 ];

@@ -277,8 +277,12 @@ pub(crate) enum SampleStage {
     Terminal,
     /// An idle agent runs on a terminal named `build`.
     Driven,
+    /// A new user's, with a program that is run when somebody is needed.
+    Notified,
     /// A new user's, with an agent that is installed.
     Installed,
+    /// The same, and one of it was launched in a group.
+    Grouped,
     /// The same, with a conversation of that agent that no process holds.
     Paused,
     /// An access session is open.

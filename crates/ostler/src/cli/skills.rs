@@ -33,12 +33,12 @@ declare_commands![
             "skills get ostler",
             "What an agent should know before it uses ostler."
         )],
-        cases: &[refused("skills get nothing"), also("skills get ostler")],
-        uncased: &[
-            (Usual, "it prints a file of crates/ostler/skills as it is"),
-            ONE_HOME,
-            ONE_PROGRAM
+        cases: &[
+            usual("skills get dogfood-tui"),
+            refused("skills get nothing"),
+            also("skills get ostler")
         ],
+        uncased: &[ONE_HOME, ONE_PROGRAM],
         ..entry!("skills get")
     },
     CommandEntry {

@@ -156,7 +156,7 @@ impl Stage {
                 .exits(0);
                 self.run("wait build --text help --screen-stable-ms 100").exits(0);
             }
-            "installed" | "paused" => {
+            "installed" | "paused" | "grouped" => {
                 let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/terminal/fake_agent.py");
                 let (record, files) = (self.own.join("record"), self.home.join(".claude"));
                 let words = format!(
@@ -172,6 +172,13 @@ impl Stage {
                     let launched = launched.exits(0).result();
                     self.id = launched["session"]["id"].as_str().unwrap().to_owned();
                 }
+                if name == "grouped" {
+                    self.run("launch claude 'begin now' --group race").exits(0);
+                }
+            }
+            "notified" => {
+                let config = "[notify]\ncommand = [\"/bin/cat\"]\n";
+                self.home.write(".config/ostler/config.toml", config);
             }
             "fused" => {
                 let set = self.run("fuse set --dir . --after 1h --do event --json").exits(0);

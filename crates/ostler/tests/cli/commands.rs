@@ -42,6 +42,8 @@ const FILTERS: &[(&str, &str)] = &[
     (r"\b\d+(\.\d+)? (KiB|MiB|GiB|kB|MB|GB|B|bytes?)\b", "[SIZE]"),
     (r"\b\d+(\.\d+)?(ms|s|m|h|d|w|mo|y)\b( ago)?", "[AGE]"),
     (r#"("(timestamp|record|notedEnd)": )\d+"#, "$1[N]"),
+    (r"(_sum\{[^}]*\}) [\d.]+", "$1 [N]"),
+    (r#"(?s)("suffix": "_sum",.*?"value": )[\d.]+"#, "$1[N]"),
     // Every process on the machine counts, also those of other tests.
     (r#"("processes": )\d+"#, "$1[N]"),
     (r"\b(seen|documented) +(\S+) +(-|\d+) ", "$1  $2  [N] "),
@@ -279,7 +281,7 @@ fn render_case(stages: &mut Stages, case: &Case) -> String {
         page.push_str(&format!("exit {}\n\n", outcome.ran.code));
     }
     // Conversations that ostler starts have ids that it drew.
-    let draws_ids = ["installed", "paused"].contains(&case.stage.as_str());
+    let draws_ids = ["installed", "paused", "grouped"].contains(&case.stage.as_str());
     if draws_ids { without_uuids(&page) } else { page }
 }
 

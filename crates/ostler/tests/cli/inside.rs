@@ -82,6 +82,43 @@ fn the_page_logs_to_a_file_of_its_own() {
     assert!(!text.contains(&token), "{text}");
 }
 
+#[test]
+fn a_host_and_a_keeper_log_to_files_that_are_set_aside_when_full() {
+    let home = TempHome::new();
+    for role in ["host", "keeper"] {
+        fill_log(&home, role);
+    }
+    let logged = |line: &str| {
+        let mut command = ostler(&home);
+        ran(command.env("OSTLER_LOG", "debug").args(line.split(' '))).exits(0)
+    };
+    logged("create --name build -- /bin/cat");
+    logged("destroy --force build");
+    let opened = logged("access open --ttl 5m --generate --label work --json").result();
+    logged(&format!("access stop {}", opened["id"].as_str().unwrap()));
+    for role in ["host", "keeper"] {
+        let text = read_private_log(&home, role);
+        assert!(text.contains(&format!("begins role=\"{role}\"")), "{role}: {text}");
+        let aside = state(&home).join(format!("logs/{role}.log.old")).metadata().unwrap();
+        assert_eq!(aside.permissions().mode() & 0o777, 0o600, "{role}");
+        assert!(aside.len() <= LOG_LIMIT && (text.len() as u64) < LOG_LIMIT, "{role}");
+    }
+}
+
+/// The longest log file.
+const LOG_LIMIT: u64 = 1 << 20;
+
+/// A log of a role that has no room for one line more.
+fn fill_log(home: &TempHome, role: &str) {
+    let line = format!("{}\n", "x".repeat(63));
+    let lines = usize::try_from(LOG_LIMIT).unwrap() / line.len();
+    let log = home.write(format!(".local/state/ostler/logs/{role}.log"), line.repeat(lines));
+    testkit::access::chmod(&log, 0o600);
+    for below in ["", "logs"] {
+        testkit::access::chmod(&state(home).join(below), 0o700);
+    }
+}
+
 /// The log of a role, which nobody else may read.
 fn read_private_log(home: &TempHome, role: &str) -> String {
     let log = state(home).join(format!("logs/{role}.log"));
@@ -142,6 +179,26 @@ fn a_bundle_is_a_tarball_that_others_can_read() {
     let listed = Command::new("tar").arg("-tf").arg(home.join("plain.tar")).output().unwrap();
     let names = String::from_utf8(listed.stdout).unwrap();
     assert!(listed.status.success() && names.contains("version.txt\n"), "{names}");
+}
+
+#[test]
+fn a_secret_in_the_json_of_a_bundle_goes_too_and_a_failed_bundle_leaves_nothing() {
+    let home = TempHome::new();
+    let secret = r#"pa"ss\canary"#;
+    // It stands in the answers as JSON has it: in the name of the directory that they tell of.
+    let mut command = ostler(&home);
+    command.env("SOME_API_KEY", secret).env("OSTLER_HOME", home.join(secret));
+    ran(command.args(["doctor", "--no-sweep", "--bundle", "report.tar.zst"]));
+    let plain = zstd_decode(&home.join("report.tar.zst"));
+    assert!(holds(&plain, "[redacted]") && !holds(&plain, "canary"), "in no form");
+    let failed = ran(ostler(&home).args(["doctor", "--no-sweep", "--bundle", "no/such.tar.zst"]));
+    assert!(failed.stderr.contains("in a directory that exists"), "{failed:?}");
+    // Files may not grow, as on a full disk.
+    let program = env!("CARGO_BIN_EXE_ostler");
+    let line = format!("trap '' XFSZ; ulimit -f 0; {program} doctor --no-sweep --bundle full");
+    let failed = ran(testkit::run::bare("/bin/sh", &home).args(["-c", &line]));
+    assert!(failed.stderr.contains("on a disk with room"), "{failed:?}");
+    assert!(!home.join("full").exists(), "no half of it is left");
 }
 
 fn zstd_decode(path: &std::path::Path) -> Vec<u8> {

@@ -133,6 +133,37 @@ fn a_host_that_dies_before_it_began_leaves_no_session() {
 }
 
 #[test]
+fn a_program_whose_session_cannot_be_written_down_is_ended() {
+    let stage = Stage::new(Name::Ostler);
+    let pauses = Pauses::new();
+    pauses.arm("host-before-manifest");
+    let script = "trap '' HUP TERM; setsid sleep 1000 & echo $! >apart; sleep 1000";
+    let creator = pauses
+        .apply(&mut stage.command())
+        .args(["create", "--json", "--", "/bin/sh", "-c", script])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    pauses.wait("host-before-manifest");
+    let sessions = stage.root.join("sessions");
+    let directory = std::fs::read_dir(&sessions).unwrap().next().unwrap().unwrap().path();
+    let holder = super::stage::read_json(&directory.join("host.json"));
+    let child = u32::try_from(holder["child"]["pid"].as_u64().unwrap()).unwrap();
+    let apart = || std::fs::read_to_string(stage.home.join("apart")).unwrap_or_default();
+    until("the program's own daemon", || apart().ends_with('\n'));
+    // Nothing can be renamed over a directory.
+    std::fs::create_dir(directory.join("session.json")).unwrap();
+    pauses.release("host-before-manifest");
+    let output = creator.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("STORAGE_WRITE_ERROR") && said.contains("was ended"), "{said}");
+    for pid in [child, apart().trim().parse().unwrap()] {
+        assert!(!is_alive(pid), "the program is gone before its creator is told");
+    }
+    assert!(!directory.exists(), "and nothing is left of the session");
+}
+
+#[test]
 fn a_program_that_forks_daemons_ends_all_the_same() {
     let stage = Stage::new(Name::Ostler);
     let id = stage.script("(setsid sleep 300 </dev/null >/dev/null 2>&1 & echo $! >daemon); sleep 1000 & (trap '' HUP TERM; sleep 1000) & echo READY; wait");

@@ -2,16 +2,38 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
-use std::process::Stdio;
+use std::process::{Child, Command, Stdio};
 
 use flows::terminal::headless::{HeadlessInput, HeadlessSpec, StartRequest};
 use flows::terminal::screen::Personality;
 use serde_json::Value;
+use testkit::pause::Pauses;
 
 use super::stage::{Name, Stage, is_alive, until};
 
-/// Starts a host as `create` does, with a program that has no terminal.
+/// Starts a host as `create` does, with a program that has no terminal; waits until the session is there.
 fn start(stage: &Stage, id: &str, script: &str, input: HeadlessInput, limit: u64) {
+    let mut host = spawn_host(stage.command(), stage, id, script, input, limit);
+    let ready = read_ready(&mut host);
+    assert!(ready.get("listening").is_some(), "{ready}");
+    // The host of these tests is a child of the test, and must be reaped.
+    std::thread::spawn(move || host.wait());
+}
+
+fn read_ready(host: &mut Child) -> Value {
+    let mut line = String::new();
+    BufReader::new(host.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    serde_json::from_str(&line).unwrap()
+}
+
+fn spawn_host(
+    mut command: Command,
+    stage: &Stage,
+    id: &str,
+    script: &str,
+    input: HeadlessInput,
+    limit: u64,
+) -> Child {
     let request = StartRequest {
         session_id: id.to_owned(),
         directory: stage.directory(id),
@@ -35,20 +57,10 @@ fn start(stage: &Stage, id: &str, script: &str, input: HeadlessInput, limit: u64
     std::os::unix::fs::DirBuilderExt::mode(std::fs::DirBuilder::new().recursive(true), 0o700)
         .create(stage.root.join("sessions"))
         .unwrap();
-    let mut host = stage
-        .command()
-        .args(["host", id])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut host =
+        command.args(["host", id]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     host.stdin.take().unwrap().write_all(&serde_json::to_vec(&request).unwrap()).unwrap();
-    let mut line = String::new();
-    BufReader::new(host.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let ready: Value = serde_json::from_str(&line).unwrap();
-    assert!(ready.get("listening").is_some(), "{ready}");
-    // The host of these tests is a child of the test, and must be reaped.
-    std::thread::spawn(move || host.wait());
+    host
 }
 
 const ID: &str = "01JHEADLESS000000000000001";
@@ -98,4 +110,26 @@ fn a_headless_program_cannot_be_typed_to_and_is_destroyed_with_its_tree() {
     let child = stage.pid(ID, "childPid");
     stage.ok(&["destroy", ID]);
     assert!(!is_alive(child) && !is_alive(left().unwrap()));
+}
+
+#[test]
+fn a_headless_program_whose_session_cannot_be_written_down_is_ended() {
+    let stage = Stage::new(Name::Ostler);
+    let pauses = Pauses::new();
+    pauses.arm("host-before-manifest");
+    let mut command = stage.command();
+    pauses.apply(&mut command);
+    let input = HeadlessInput::Text(String::new());
+    let mut host = spawn_host(command, &stage, ID, "trap '' HUP TERM; sleep 1000", input, 1000);
+    pauses.wait("host-before-manifest");
+    let holder = super::stage::read_json(&stage.directory(ID).join("host.json"));
+    let child = u32::try_from(holder["child"]["pid"].as_u64().unwrap()).unwrap();
+    // Nothing can be renamed over a directory.
+    std::fs::create_dir(stage.directory(ID).join("session.json")).unwrap();
+    pauses.release("host-before-manifest");
+    let ready = read_ready(&mut host);
+    assert!(ready["failed"]["message"].as_str().unwrap().contains("was ended"), "{ready}");
+    assert!(!is_alive(child), "the program is gone before its creator is told");
+    assert!(!host.wait().unwrap().success());
+    assert!(!stage.directory(ID).exists());
 }

@@ -64,7 +64,7 @@ struct RecordExportArgs {
     /// `--out` says, else `asciicast`.
     #[arg(long)]
     format: Option<String>,
-    /// Where to write it; its directory must exist.
+    /// Where to write it; its directory must exist, and a file that is there is replaced.
     #[arg(short, long, value_name = "PATH")]
     out: Option<PathBuf>,
     /// The colours of a page or picture.
