@@ -244,5 +244,9 @@ pub fn swept_session(tracked: &TrackedSession, reason: String) -> SweptSession {
         cwd: tracked.track.cwd.clone(),
         at: tracked.track.last_sign_at,
         reason,
+        identity: tracked.track.owner.as_ref().and_then(|owner| {
+            let (pid, start) = (owner.pid?, owner.start?);
+            Some(format!("{pid}:{start}"))
+        }),
     }
 }
