@@ -38,7 +38,7 @@ pub struct SweptSession {
     pub at: Option<Time>,
     /// Why it was ended or left alone.
     pub reason: String,
-    /// The process that had it, `pid:start`, as `finalize --identity` takes it.
+    /// In a preview: the process that had it, `pid:start`, as `finalize --identity` takes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<String>,
 }
