@@ -70,11 +70,14 @@ fn row_41_killed_while_it_applies_the_journal_settles_it() {
     }
 }
 
-/// How many sockets a process has open.
-fn count_sockets(pid: u32) -> usize {
-    let open = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().flatten();
-    let target = |one: std::fs::DirEntry| std::fs::read_link(one.path()).ok();
-    open.filter_map(target).filter(|to| to.to_string_lossy().starts_with("socket:")).count()
+/// Whether a server still has a connection with a client of that port.
+fn has_connection(web: &WebUnderTest, client: u16) -> bool {
+    let table = std::fs::read_to_string(format!("/proc/{}/net/tcp", web.pid())).unwrap();
+    let (ours, theirs) = (format!(":{:04X}", web.port), format!(":{client:04X}"));
+    // Established, or left by the client alone.
+    table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>()).any(|words| {
+        words[1].ends_with(&ours) && words[2].ends_with(&theirs) && ["01", "08"].contains(&words[3])
+    })
 }
 
 #[test]
@@ -82,7 +85,6 @@ fn row_45_an_act_is_an_event_also_when_its_client_has_left() {
     let home = sample_home();
     let pauses = Pauses::new();
     let web = start_paused(&home, &pauses);
-    let quiet = count_sockets(web.pid());
     let token = web.sign_in();
     pauses.arm("api.running");
     let mut client = web.connect();
@@ -94,8 +96,9 @@ fn row_45_an_act_is_an_event_also_when_its_client_has_left() {
     );
     client.write_all(head.as_bytes()).unwrap();
     pauses.wait("api.running");
+    let port = client.local_addr().unwrap().port();
     drop(client);
-    wait_until("the server has seen that its client left", || count_sockets(web.pid()) <= quiet);
+    wait_until("the server has seen that its client left", || !has_connection(&web, port));
     pauses.release("api.running");
     let event = |events: &str| {
         let line = events.lines().find(|line| line.contains("page.command"))?;
