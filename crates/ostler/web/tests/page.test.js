@@ -212,6 +212,7 @@ test("row 59 keyboard only: overview, session, reply, back", async () => {
   await page.getByText("needs you").first().waitFor();
   await page.locator(".folds button", { hasText: "idle" }).focus();
   await page.keyboard.press("Enter");
+  await page.locator(".srow", { hasText: "flaky-test" }).waitFor();
   for (let step = 0; step < 12; step++) {
     if (await page.evaluate(() => document.activeElement?.textContent?.includes("flaky-test"))) break;
     await page.keyboard.press("j");
