@@ -7,7 +7,7 @@ use model::conversation::{ConversationEntry, ConversationRole};
 use model::wire::{BlockTalkEntry, TextBlock, TextSpan};
 use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
-use crate::redact::redact;
+use crate::redact::{SecretKinds, redact};
 
 /// How much of one entry is shown.
 const MAX_ENTRY_CHARS: usize = 64 << 10;
@@ -15,10 +15,24 @@ const MAX_ENTRY_CHARS: usize = 64 << 10;
 /// How deep lists and quotations are followed; what is deeper is dropped into the level above.
 const MOST_DEPTH: usize = 12;
 
-/// An entry of a conversation for a page: in blocks, with secrets masked.
-pub fn to_talk_entry(number: usize, entry: &ConversationEntry) -> BlockTalkEntry {
+/// Whether secrets of a conversation are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TalkSecrets {
+    Masked,
+    Shown,
+}
+
+/// An entry of a conversation for a page, in blocks.
+pub fn to_talk_entry(
+    number: usize,
+    entry: &ConversationEntry,
+    secrets: TalkSecrets,
+) -> BlockTalkEntry {
     let (text, cut) = cut_text(&entry.text);
-    let (text, _) = redact(text);
+    let (text, masked) = match secrets {
+        TalkSecrets::Masked => redact(text),
+        TalkSecrets::Shown => (text.to_owned(), SecretKinds::new()),
+    };
     let blocks = match entry.role {
         ConversationRole::User | ConversationRole::Assistant => parse_markdown(&text),
         _ => vec![TextBlock::Plain { text }],
@@ -31,6 +45,7 @@ pub fn to_talk_entry(number: usize, entry: &ConversationEntry) -> BlockTalkEntry
         subagent: entry.subagent.clone(),
         blocks,
         cut,
+        masked: masked.values().sum(),
     }
 }
 
@@ -303,11 +318,13 @@ mod tests {
     fn secrets_are_masked_and_long_texts_cut() {
         let key = format!("sk-ant-api03-{}", "a1B2".repeat(24));
         let entry = ConversationEntry::new(None, ConversationRole::User, format!("use {key}"));
-        let talk = to_talk_entry(3, &entry);
-        assert_eq!(talk.number, 3);
+        let talk = to_talk_entry(3, &entry, TalkSecrets::Masked);
+        assert_eq!((talk.number, talk.masked), (3, 1));
         assert!(!format!("{talk:?}").contains(&key), "{talk:?}");
+        let shown = to_talk_entry(3, &entry, TalkSecrets::Shown);
+        assert!(shown.masked == 0 && format!("{shown:?}").contains(&key), "{shown:?}");
         let long = ConversationEntry::new(None, ConversationRole::Result, "é".repeat(70_000));
-        assert_eq!(to_talk_entry(1, &long).cut, 70_000 - MAX_ENTRY_CHARS);
+        assert_eq!(to_talk_entry(1, &long, TalkSecrets::Masked).cut, 70_000 - MAX_ENTRY_CHARS);
     }
 
     proptest::proptest! {

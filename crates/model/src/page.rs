@@ -62,4 +62,7 @@ pub struct PageNote {
     /// The command, where one was run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
+    /// How it ended, if not well: an error code, or `UNREAD` where nobody waited for its answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<String>,
 }

@@ -5,6 +5,8 @@ use std::time::Duration;
 // api::run
 /// How long a request may wait for a place among those that are answered.
 pub(crate) const API_PLACE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a part of a stream may wait for a client that does not read.
+pub(crate) const API_SEND_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a wait lasts before it is looked whether its client is still there.
 pub(crate) const WAIT_TURN: Duration = Duration::from_secs(2);
 
@@ -157,7 +159,11 @@ pub(crate) const NOTE_WRITER_TIMEOUT: Duration = Duration::from_secs(30);
 pub(crate) const PAGE_HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a client may take for a body.
 pub(crate) const PAGE_BODY_TIMEOUT: Duration = Duration::from_secs(10);
-/// The same, for the page.
+/// How long a connection may take nothing of what it is sent.
+pub(crate) const PAGE_WRITE_TIMEOUT: Duration = Duration::from_secs(20);
+/// How often a stream looks whether the sign-in of its tab is over, by the clock of the wall.
+pub(crate) const EXPIRY_CHECK_INTERVAL: Duration = Duration::from_secs(30);
+/// How long to wait before accepting again when the system refused.
 pub(crate) const PAGE_ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
 
 // web::sign_in

@@ -83,6 +83,13 @@ export async function getBlob(path) {
   return (await ask("GET", path)).blob();
 }
 
+/** A line that says why the stream ends is no answer. @param {any} line */
+function whole(line) {
+  if (line.ok !== false || !line.error) return line;
+  if (line.error.code === "UNAUTHORIZED") dispatchEvent(new Event("ostler-signed-out"));
+  throw new ApiError(0, line.error);
+}
+
 /**
  * Lines of JSON, as they come.
  * @param {string} path @param {(line: any) => void} take @param {AbortSignal} [signal]
@@ -95,7 +102,7 @@ export async function getLines(path, take, signal) {
     const { done, value } = await reader.read();
     const lines = (rest + (value ?? "")).split("\n");
     rest = done ? "" : lines.pop() ?? "";
-    for (const line of lines) if (line.trim()) take(JSON.parse(line));
+    for (const line of lines) if (line.trim()) take(whole(JSON.parse(line)));
     if (done) return;
   }
 }
@@ -103,6 +110,18 @@ export async function getLines(path, take, signal) {
 /** The path of a session's route. @param {string} key @param {string} [rest] */
 export function sessionPath(key, rest = "") {
   return `/v1/sessions/${encodeURIComponent(key)}${rest}`;
+}
+
+/** The newest entries of a conversation: the server gives 200 at once. @param {string} key @param {number} most */
+export async function newestTalk(key, most) {
+  const talk = await get(sessionPath(key, "/talk?last=200"));
+  while (talk.entries.length < most && talk.entries[0]?.number > 1) {
+    const first = talk.entries[0].number, from = Math.max(1, first - 200);
+    const { entries } = await get(sessionPath(key, `/talk?from=${from}&limit=${first - from}`));
+    if (!entries.length) break;
+    talk.entries = [...entries, ...talk.entries];
+  }
+  return talk;
 }
 
 /** Signs this tab in by the key in the fragment, or by the token that it has; whether it has one now. @returns {Promise<boolean>} */

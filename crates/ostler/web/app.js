@@ -69,7 +69,8 @@ async function draw(moved) {
   try {
     made = await pageOf(path);
   } catch (error) {
-    made = { element: h("div", {}, h("h1", {}, "ostler"), failure(/** @type {any} */ (error))), title: "ostler" };
+    const title = /** @type {any} */ (error).status === 404 ? "Not found" : "ostler";
+    made = { element: h("div", {}, h("a", { class: "back", href: "/" }, "← overview"), h("div", { class: "head" }, h("h1", {}, title)), failure(/** @type {any} */ (error))), title };
   }
   if (path !== location.pathname) return made.close?.();
   page?.close?.();

@@ -124,9 +124,12 @@ export function confirm(title, body, yes) {
   });
 }
 
+/** Words with their commands and names, which stand between backticks. @param {string} text */
+const withCode = (text) => text.split("`").map((part, at) => (at % 2 ? h("code", {}, part) : part));
+
 /** A notice with its reason and remedy. @param {{message: string, hint?: string, code?: string}} error */
 export function failure(error) {
   const may = error.code === "MAY_HAVE_APPLIED" ? "It may have been applied: look before trying again. " : "";
-  return h("p", { class: "notice bad", role: "alert" }, may, error.message,
-    error.hint ? h("span", { class: "muted" }, ` ${error.hint}`) : null);
+  return h("p", { class: "notice bad", role: "alert" }, may, withCode(error.message),
+    error.hint ? h("span", { class: "muted" }, " ", withCode(error.hint)) : null);
 }

@@ -141,7 +141,8 @@ export async function sessionPage(key) {
       const lines = plan.ended.map((/** @type {any} */ one) => h("li", {}, `${oneLine(one.session)}: ${oneLine(one.reason)}`));
       const isSure = await confirm(`Finalize ${nameOf(row())}?`, [h("p", {}, "It would be ended, with a summary and a copy of its conversation:"), h("ul", {}, lines), h("p", { class: "muted" }, "Nothing is deleted.")], "Finalize it");
       if (!isSure) return;
-      await call("POST", sessionPath(key, "/finalize"), {});
+      const identity = plan.ended.find((/** @type {any} */ one) => one.session === session.id)?.identity;
+      await call("POST", sessionPath(key, "/finalize"), { identity });
       await look();
     } catch (error) {
       banner.replaceChildren(failure(/** @type {any} */ (error)));

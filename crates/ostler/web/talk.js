@@ -1,6 +1,6 @@
 // A conversation: what was said in blocks, tools folded into one line, live at its end.
-import { get, sessionPath } from "./api.js";
-import { failure, h, loading } from "./dom.js";
+import { call, get, may, sessionPath } from "./api.js";
+import { failure, h, loading, lockIcon } from "./dom.js";
 import { clock, fullTime, oneLine, plain, plural } from "./words.js";
 
 const PAGE = 100;
@@ -8,7 +8,7 @@ const PAGE = 100;
 const WINDOW = 400;
 const LONG_LINES = 40;
 
-/** @typedef {{number: number, at?: string, role: string, tool?: string, subagent?: string, blocks: any[], cut?: number}} Entry */
+/** @typedef {{number: number, at?: string, role: string, tool?: string, subagent?: string, blocks: any[], cut?: number, masked?: number}} Entry */
 
 /** @param {any[]} spans */
 function inline(spans) {
@@ -60,11 +60,11 @@ function anchor(entry, address) {
   return h("a", { class: "at num", href: `${address}#e${entry.number}`, title: `${fullTime(entry.at)} · entry ${entry.number}` }, h("time", { datetime: entry.at }, clock(entry.at) || `#${entry.number}`));
 }
 
-/** @param {Entry} entry @param {string} address */
-function speech(entry, address) {
+/** @param {Entry} entry @param {string} address @param {any} more what stands below its text */
+function speech(entry, address, more) {
   return h("div", { class: `entry ${entry.role}`, id: `e${entry.number}` },
     anchor(entry, address), h("span", { class: "who" }, WHO[entry.role] ?? entry.role),
-    h("div", { class: "body" }, entry.blocks.map(blockOf), entry.cut ? h("p", { class: "muted" }, `${plural(entry.cut, "character")} more in the transcript`) : null));
+    h("div", { class: "body" }, entry.blocks.map(blockOf), entry.cut ? h("p", { class: "muted" }, `${plural(entry.cut, "character")} more in the transcript`) : null, more));
 }
 
 /** How long a stretch of entries took. @param {Entry[]} entries */
@@ -109,14 +109,30 @@ export class TalkView {
     this.allOpen = false;
     this.tools = h("button", { type: "button", class: "quiet", "aria-pressed": "false", onclick: () => { this.allOpen = !this.allOpen; this.tools.setAttribute("aria-pressed", String(this.allOpen)); this.draw(true); } }, "▸ all tools");
     this.newest = h("button", { type: "button", class: "quiet", onclick: () => this.load() }, "↓ newest");
+    this.told = h("div", { class: "told" });
     this.place = h("span", { class: "muted num" });
     this.earlier = h("button", { type: "button", class: "more", hidden: true, onclick: () => this.loadEarlier() }, "Show earlier");
     this.later = h("button", { type: "button", class: "more", hidden: true, onclick: () => this.loadLater() }, "Show later");
     this.list = h("div", { class: "talk" });
-    this.fresh = h("button", { type: "button", class: "more fresh", hidden: true, onclick: () => this.toEnd() });
-    this.element = h("div", {}, h("div", { class: "talkbar" }, this.place, this.tools, this.newest), this.earlier, this.list, this.later, this.fresh);
-    this.isBusy = false;
-    this.missed = 0;
+    this.fresh = h("button", { type: "button", class: "more fresh", hidden: true, onclick: () => (this.lastNumber() < this.total ? this.load() : this.toEnd()) });
+    this.element = h("div", {}, h("div", { class: "talkbar" }, this.place, this.tools, this.newest), this.told, this.earlier, this.list, this.later, this.fresh);
+    this.turn = Promise.resolve();
+    this.isAsked = false;
+    /** How many entries there were when the reader was last at their end. */
+    this.read = 0;
+  }
+
+  /** One question after another, so that no answer is put where another has been. What fails is said, and what was read stays. @param {() => Promise<void>} work */
+  inTurn(work) {
+    this.turn = this.turn.then(work).then(() => this.told.replaceChildren(), (error) => {
+      if (!this.entries.length) this.list.replaceChildren();
+      this.told.replaceChildren(failure(/** @type {any} */ (error)));
+    });
+    return this.turn;
+  }
+
+  lastNumber() {
+    return this.entries[this.entries.length - 1]?.number ?? 0;
   }
 
   /** @param {string} query */
@@ -127,31 +143,34 @@ export class TalkView {
   }
 
   /** The newest entries, or those round one of them. @param {number} [number] */
-  async load(number) {
+  load(number) {
     if (!this.entries.length) this.list.replaceChildren(loading("Reading the conversation …"));
-    try {
+    return this.inTurn(async () => {
       this.entries = await this.ask(number ? `from=${Math.max(1, number - PAGE / 2)}&limit=${PAGE}` : `last=${PAGE}`);
       this.draw();
       if (number) this.toEntry(number);
       else this.toEnd();
-    } catch (error) {
-      this.list.replaceChildren(failure(/** @type {any} */ (error)));
-    }
+    });
   }
 
-  async loadEarlier() {
-    const first = this.entries[0]?.number ?? 1;
-    const from = Math.max(1, first - PAGE);
-    const more = await this.ask(`from=${from}&limit=${first - from}`);
-    this.entries = [...more, ...this.entries].slice(0, WINDOW);
-    this.keepPlace(`e${first}`);
+  loadEarlier() {
+    return this.inTurn(async () => {
+      const first = this.entries[0]?.number ?? 1;
+      const from = Math.max(1, first - PAGE);
+      if (from === first) return;
+      const more = await this.ask(`from=${from}&limit=${first - from}`);
+      this.entries = [...more, ...this.entries].slice(0, WINDOW);
+      this.keepPlace(`e${first}`);
+    });
   }
 
-  async loadLater() {
-    const last = this.entries[this.entries.length - 1]?.number ?? 0;
-    const more = await this.ask(`from=${last + 1}&limit=${PAGE}`);
-    this.entries = [...this.entries, ...more].slice(-WINDOW);
-    this.keepPlace(`e${last}`);
+  loadLater() {
+    return this.inTurn(async () => {
+      const last = this.lastNumber();
+      const more = await this.ask(`from=${last + 1}&limit=${PAGE}`);
+      this.entries = [...this.entries, ...more].slice(-WINDOW);
+      this.keepPlace(`e${last}`);
+    });
   }
 
   /** Draws, and what was read stays where it was. @param {string} id */
@@ -163,28 +182,39 @@ export class TalkView {
     if (after !== undefined) scrollBy(0, after - before);
   }
 
-  /** What was added since. */
-  async loadMore() {
-    if (this.isBusy) return;
-    this.isBusy = true;
-    try {
-      const last = this.entries[this.entries.length - 1]?.number ?? 0;
-      // Whoever reads further up is told, and goes on reading.
-      if (last < this.total) { this.total = (await get(sessionPath(this.key, "/talk?last=1"))).total; return this.draw(); }
-      const more = await this.ask(`from=${last + 1}&limit=${PAGE}`);
-      if (!more.length) return;
-      const atEnd = this.isAtEnd();
-      this.entries = atEnd ? [...this.entries, ...more].slice(-WINDOW) : [...this.entries, ...more];
-      this.draw();
-      if (atEnd) this.toEnd();
-      else {
-        this.missed += more.length;
-        this.fresh.hidden = false;
-        this.fresh.textContent = `${this.missed} new ↓`;
+  /** What was added since. A question that waits for its turn will see it, too. */
+  loadMore() {
+    if (this.isAsked) return this.turn;
+    this.isAsked = true;
+    return this.inTurn(() => {
+      this.isAsked = false;
+      return this.readOn();
+    });
+  }
+
+  /** Whoever is at the end goes on to the end, however much came; whoever reads further up keeps a window and is told how much. */
+  async readOn() {
+    const before = this.total;
+    const isBehind = this.lastNumber() < before;
+    if (isBehind) await this.ask("last=1");
+    while (!isBehind) {
+      const last = this.lastNumber();
+      const room = this.isAtEnd() ? PAGE : Math.min(PAGE, WINDOW - this.entries.length);
+      const more = await this.ask(room > 0 ? `from=${last + 1}&limit=${room}` : "last=1");
+      if (room <= 0 || !more.length) break;
+      this.entries = [...this.entries, ...more];
+      if (this.isAtEnd()) {
+        if (this.total - this.lastNumber() > WINDOW) this.entries = await this.ask(`last=${PAGE}`);
+        this.entries = this.entries.slice(-WINDOW);
       }
-    } catch { /* the next change asks again */ } finally {
-      this.isBusy = false;
+      if (this.lastNumber() >= this.total) break;
     }
+    if (this.total === before) return;
+    const follows = this.isAtEnd() && this.lastNumber() >= this.total;
+    this.draw();
+    if (follows) return this.toEnd();
+    this.fresh.hidden = false;
+    this.fresh.textContent = `${this.total - this.read} new ↓`;
   }
 
   isAtEnd() {
@@ -192,9 +222,21 @@ export class TalkView {
   }
 
   toEnd() {
-    this.missed = 0;
+    this.read = this.total;
     this.fresh.hidden = true;
     if (this.element.isConnected) scrollTo(0, document.documentElement.scrollHeight);
+  }
+
+  /** What was masked is shown to who may manage; who asked is an event. @param {Entry} entry */
+  unmask(entry) {
+    if (!entry.masked) return null;
+    const reveal = () => this.inTurn(async () => {
+      const told = await call("POST", sessionPath(this.key, "/reveal"), { entry: entry.number });
+      this.entries = this.entries.map((one) => told.entries.find((/** @type {Entry} */ shown) => shown.number === one.number) ?? one);
+      this.keepPlace(`e${entry.number}`);
+    });
+    return h("button", { type: "button", class: "quiet more", onclick: () => (may("manage") ? reveal() : dispatchEvent(new CustomEvent("ostler-ask", { detail: "manage" }))) },
+      may("manage") ? null : lockIcon(), `show ${plural(entry.masked, "masked secret")}`);
   }
 
   /** @param {number} number */
@@ -210,23 +252,23 @@ export class TalkView {
 
   /** What was opened stays open, also when its stretch grows. @param {boolean} [isAnew] */
   draw(isAnew = false) {
-    const open = isAnew ? new Set() : new Set([...this.list.querySelectorAll("details[open]")].map((one) => /** @type {HTMLElement} */ (one).dataset.first));
+    const open = isAnew ? [] : [...this.list.querySelectorAll("details[open]")].map((/** @type {any} */ one) => [Number(one.dataset.first), Number(one.dataset.last)]);
     const parts = [];
     /** @type {Entry[]} */
     let run = [];
     const flush = () => {
-      if (run.length) parts.push(this.stretch(run, this.allOpen || run.some((entry) => open.has(String(entry.number)))));
+      if (run.length) parts.push(this.stretch(run, this.allOpen || run.some((entry) => open.some(([from, to]) => from <= entry.number && entry.number <= to))));
       run = [];
     };
     for (const entry of this.entries) {
       if (run.length && run[0].subagent !== entry.subagent) flush();
       if (entry.subagent || FOLDED.includes(entry.role)) run.push(entry);
-      else { flush(); parts.push(speech(entry, this.address)); }
+      else { flush(); parts.push(speech(entry, this.address, this.unmask(entry))); }
     }
     flush();
     if (!parts.length) parts.push(h("p", { class: "empty" }, "Nothing was said yet."));
     this.list.replaceChildren(...parts);
-    const first = this.entries[0]?.number ?? 1, last = this.entries[this.entries.length - 1]?.number ?? 0;
+    const first = this.entries[0]?.number ?? 1, last = this.lastNumber();
     this.earlier.hidden = first <= 1;
     this.later.hidden = last >= this.total;
     this.place.textContent = this.total > this.entries.length ? `${first.toLocaleString("en")}–${last.toLocaleString("en")} of ${this.total.toLocaleString("en")}` : plural(this.total, "entry").replace("entrys", "entries");
@@ -235,9 +277,9 @@ export class TalkView {
   /** Tools in a row, or everything that a sub-agent did. @param {Entry[]} entries @param {boolean} isOpen */
   stretch(entries, isOpen) {
     const tool = (/** @type {Entry} */ entry) => h("div", { class: `tool ${hasFailed(entry) ? "bad" : ""}`, id: `e${entry.number}` },
-      h("div", { class: "toolhead" }, anchor(entry, this.address), h("b", {}, entry.role === "tool" ? oneLine(entry.tool) : entry.role)), entry.blocks.map(blockOf));
+      h("div", { class: "toolhead" }, anchor(entry, this.address), h("b", {}, entry.role === "tool" ? oneLine(entry.tool) : entry.role)), entry.blocks.map(blockOf), this.unmask(entry));
     const name = entries[0].subagent;
     if (!name) return fold(entries, toolsLine(entries), isOpen, () => entries.map(tool));
-    return fold(entries, `sub-agent ${oneLine(name)} · ${plural(entries.length, "record")}${took(entries)}`, isOpen, () => entries.map((entry) => (FOLDED.includes(entry.role) ? tool(entry) : speech(entry, this.address))));
+    return fold(entries, `sub-agent ${oneLine(name)} · ${plural(entries.length, "record")}${took(entries)}`, isOpen, () => entries.map((entry) => (FOLDED.includes(entry.role) ? tool(entry) : speech(entry, this.address, this.unmask(entry)))));
   }
 }

@@ -1,5 +1,5 @@
 // The tabs of a session beside talk and terminal: facts, timeline, usage, files.
-import { get, getLines, sessionPath } from "./api.js";
+import { get, getLines, newestTalk, sessionPath } from "./api.js";
 import { columns, curve, legend, sized } from "./charts.js";
 import { h, headRow, svg, tableBox } from "./dom.js";
 import { state } from "./overview.js";
@@ -10,6 +10,8 @@ const LONG_PAUSE = 300;
 const KINDS = ["input", "output", "cache write", "cache read"];
 /** Steps that have a row in the table and a bar in the chart. */
 const MOST_STEPS = 400;
+/** Entries of a conversation that its timeline and its files are read from. */
+const MOST_ENTRIES = 400;
 
 /** The evidence of `why`, the line that decided marked. @param {string} key */
 export async function facts(key) {
@@ -30,7 +32,7 @@ const laneOf = (role) => (role === "user" ? "you" : role === "assistant" ? "agen
 
 /** Turns, tools, waits and ends on one axis; long pauses are pressed together and marked. @param {string} key */
 export async function timeline(key) {
-  const talk = await get(sessionPath(key, "/talk?last=400"));
+  const talk = await newestTalk(key, MOST_ENTRIES);
   const events = /** @type {any[]} */ ([]);
   // An agent without hooks has no events: its conversation is its timeline.
   await getLines(`/v1/sessions/${encodeURIComponent(talk.id)}/timeline`, (line) => events.push(line)).catch(() => {});
@@ -104,7 +106,7 @@ export async function usage(key, session) {
 
 /** Paths that tools touched, and where the session itself is kept. @param {string} key @param {any} session @param {string | undefined} terminal */
 export async function files(key, session, terminal) {
-  const talk = session.kind === "hosted" ? { entries: [] } : await get(sessionPath(key, "/talk?last=1000"));
+  const talk = session.kind === "hosted" ? { entries: [] } : await newestTalk(key, MOST_ENTRIES);
   /** @type {Map<string, number>} */
   const touched = new Map();
   for (const entry of talk.entries) {
@@ -120,5 +122,5 @@ export async function files(key, session, terminal) {
   }
   const paths = [...touched].sort((one, other) => other[1] - one[1]).slice(0, 200);
   return h("div", { class: "files" }, tableBox("kept files", h("tbody", {}, kept)),
-    paths.length ? [h("h2", { class: "head" }, `Touched by tools, newest 1,000 entries`), tableBox("touched files", h("tbody", {}, paths.map(([path, times]) => line("touched", path, `×${times}`))))] : h("p", { class: "muted" }, "No tool named a file."));
+    paths.length ? [h("h2", { class: "head" }, `Touched by tools, newest ${MOST_ENTRIES} entries`), tableBox("touched files", h("tbody", {}, paths.map(([path, times]) => line("touched", path, `×${times}`))))] : h("p", { class: "muted" }, "No tool named a file."));
 }

@@ -91,7 +91,8 @@ pub fn preview_sweep(request: &SweepRequest<'_>) -> Result<SweepResult, SweepErr
         match examine_track(&tracked.track, machine) {
             TrackFinding::Gone => {
                 let reason = EndReason::Exited.reason_text();
-                swept.ended.push(swept_session(&tracked, reason));
+                let identity = identity_text(&tracked.track);
+                swept.ended.push(SweptSession { identity, ..swept_session(&tracked, reason) });
             }
             TrackFinding::Alive => {}
             TrackFinding::Doubt(reason) => swept.kept.push(swept_session(&tracked, reason)),
@@ -102,6 +103,12 @@ pub fn preview_sweep(request: &SweepRequest<'_>) -> Result<SweepResult, SweepErr
     }
     swept.launches = launches::count_due(machine);
     Ok(swept)
+}
+
+/// The process that had a session, as a request names it.
+fn identity_text(track: &HookTrack) -> Option<String> {
+    let owner = track.owner.as_ref()?;
+    Some(format!("{}:{}", owner.pid?, owner.start?))
 }
 
 /// Whether hooks have told anything, or agents were started: without that there is nothing to sweep, and no reason to
@@ -244,5 +251,6 @@ pub fn swept_session(tracked: &TrackedSession, reason: String) -> SweptSession {
         cwd: tracked.track.cwd.clone(),
         at: tracked.track.last_sign_at,
         reason,
+        identity: None,
     }
 }

@@ -38,6 +38,9 @@ pub struct SweptSession {
     pub at: Option<Time>,
     /// Why it was ended or left alone.
     pub reason: String,
+    /// In a preview: the process that had it, `pid:start`, as `finalize --identity` takes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<String>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks like this")]

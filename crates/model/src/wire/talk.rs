@@ -39,9 +39,16 @@ pub struct BlockTalkEntry {
     /// How many characters were left out of a very long text.
     #[serde(skip_serializing_if = "is_zero")]
     pub cut: usize,
+    /// How many secrets were masked.
+    #[serde(skip_serializing_if = "is_none_masked")]
+    pub masked: u64,
 }
 
 fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
+fn is_none_masked(count: &u64) -> bool {
     *count == 0
 }
 

@@ -38,6 +38,9 @@ pub(super) fn build_arguments(
     for (name, value) in &found.path {
         given.insert((*name).to_owned(), Value::String(value.clone()));
     }
+    let asked = given.clone();
+    let is_given = |name: &str| asked.contains_key(name);
+    let is_set = |name: &str| asked.get(name) == Some(&Value::Bool(true));
     let mut options: Vec<OsString> = words.iter().map(Into::into).collect();
     let mut behind: Vec<OsString> = Vec::new();
     for field in found.route.fields {
@@ -45,11 +48,16 @@ pub(super) fn build_arguments(
             None if field.required => {
                 return Err(ApiFailure::usage(format!("`{}` is missing", field.name)));
             }
-            None => {
-                if let FieldUse::Count(option, most) = field.used {
+            None => match field.used {
+                FieldUse::IdentityUnless(flag) if !is_set(flag) => {
+                    return Err(ApiFailure::usage(format!("`{}` is missing", field.name)));
+                }
+                FieldUse::CountUnless(_, _, instead) if is_given(instead) => {}
+                FieldUse::Count(option, most) | FieldUse::CountUnless(option, most, _) => {
                     options.push(format!("{option}={most}").into());
                 }
-            }
+                _ => {}
+            },
             Some(value) => put_field(field, value, &mut options, &mut behind)?,
         }
     }
@@ -90,7 +98,9 @@ fn put_field(
                 options.push(format!("{option}={text}").into());
             }
         }
-        FieldUse::Count(option, most) => {
+        FieldUse::Count(option, most)
+        | FieldUse::CountUnless(option, most, _)
+        | FieldUse::UpTo(option, most) => {
             let count = plain_text(&value).and_then(|text| text.parse::<u32>().ok());
             let count = count.filter(|count| (1..=most).contains(count));
             let count = count.ok_or_else(|| wrong(&format!("a number from 1 to {most}")))?;
@@ -101,7 +111,7 @@ fn put_field(
             let word = check_word(field, text)?;
             behind.push([OsStr::new("="), &word].into_iter().collect());
         }
-        FieldUse::Identity => {
+        FieldUse::Identity | FieldUse::IdentityUnless(_) => {
             let text = plain_text(&value).ok_or_else(|| wrong("text"))?;
             options.push(format!("--identity={text}").into());
         }
@@ -225,8 +235,29 @@ mod tests {
         assert_eq!(kept, ["gc", "--keep=/a,b", "--keep=--yes", "--json"]);
         let kept = line("POST", "/v1/gc", r#"{"planHash":"7c1e","keep":["/a,b","/c"]}"#).unwrap();
         assert_eq!(kept, ["gc", "--yes", "--plan=7c1e", "--keep=/a,b", "--keep=/c", "--json"]);
+        let ended = line("POST", "/v1/sessions/a/finalize", r#"{"identity":"7:9"}"#).unwrap();
+        assert_eq!(ended, ["finalize", "--identity=7:9", "--json", "--", "=a"]);
+        let shown = line("POST", "/v1/sessions/a/finalize", r#"{"dryRun":true}"#).unwrap();
+        assert_eq!(shown, ["finalize", "--dry-run", "--json", "--", "=a"]);
         let rows = line("GET", "/v1/sessions", "").unwrap();
         assert_eq!(rows, ["ls", "--limit=500", "--json"]);
+    }
+
+    #[test]
+    fn a_conversation_and_a_search_are_never_asked_for_without_an_end() {
+        let talk = |query: &str| line("GET", &format!("/v1/sessions/a/talk?{query}"), "");
+        let options = |query: &str| talk(query).unwrap()[2..].join(" ");
+        assert_eq!(options(""), "--limit=200 --json -- =a");
+        assert_eq!(options("from=7"), "--from=7 --limit=200 --json -- =a");
+        assert_eq!(options("from=7&limit=20"), "--from=7 --limit=20 --json -- =a");
+        assert_eq!(options("last=100"), "--lines=100 --json -- =a");
+        for query in ["limit=201", "limit=0", "last=201", "last=0", "last=x"] {
+            assert!(talk(query).is_err(), "{query}");
+        }
+        let search = |limit: &str| line("GET", &format!("/v1/search?q=a{limit}"), "");
+        assert_eq!(search("").unwrap(), ["search", "--stream", "--json", "--", "a"]);
+        assert!(search("&limit=1000").is_ok());
+        assert!(search("&limit=0").is_err() && search("&limit=1001").is_err());
     }
 
     #[test]
@@ -250,6 +281,9 @@ mod tests {
             ("POST", "/v1/sessions/a/prompt", "{"),
             ("POST", "/v1/sessions/a/prompt", ""),
             ("POST", "/v1/gc", "{}"),
+            ("POST", "/v1/sessions/a/finalize", ""),
+            ("POST", "/v1/sessions/a/finalize", r#"{"dryRun":false}"#),
+            ("POST", "/v1/sessions/a/reveal", ""),
             ("POST", "/v1/gc", r#"{"planHash":"7c1e","keep":"/a"}"#),
         ] {
             assert!(line(method, target, body).is_err(), "{method} {target} {body}");

@@ -146,7 +146,9 @@ fn parameter(field: &RouteField, place: &str) -> Value {
 fn field_schema(field: &RouteField) -> Value {
     let mut schema = match field.used {
         FieldUse::Flag(_) => json!({ "type": "boolean" }),
-        FieldUse::Count(_, most) => json!({ "type": "integer", "minimum": 1, "maximum": most }),
+        FieldUse::Count(_, most) | FieldUse::CountUnless(_, most, _) | FieldUse::UpTo(_, most) => {
+            json!({ "type": "integer", "minimum": 1, "maximum": most })
+        }
         FieldUse::Words | FieldUse::Each(_) => {
             json!({ "type": "array", "items": { "type": "string" } })
         }

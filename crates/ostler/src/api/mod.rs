@@ -7,6 +7,7 @@
 
 mod arguments;
 mod document;
+mod parts;
 mod reply;
 mod route;
 mod routes;
@@ -18,5 +19,6 @@ pub(crate) use reply::{ApiFailure, ApiReply, ReplyBody, json_reply, reply_failur
 pub(crate) use route::{ApiRight, DoorRoute, MAX_BODY_BYTES, RouteWork};
 pub(crate) use routes::{RouteMatch, match_route};
 pub(crate) use run::{
-    ApiService, CommandRunner, ServedError, ServedOutcome, ServedRequest, SharedAnswer,
+    ActOutcome, ApiCaller, ApiService, CommandRunner, ServedError, ServedOutcome, ServedRequest,
+    SharedAnswer,
 };

@@ -114,6 +114,20 @@ pub(crate) fn json_reply(result: impl Serialize) -> ApiReply {
 
 /// A refusal in the envelope.
 pub(crate) fn reply_failure(failure: &ApiFailure) -> ApiReply {
+    let mut text = Vec::new();
+    // Texts and flags always have a form.
+    write_pretty(&mut text, &envelope_of(failure)).note_dropped("writing a refusal");
+    typed_reply(status_of_code(failure.code), "application/json", text.into())
+}
+
+/// A refusal in the envelope, as the last line of a stream.
+pub(super) fn failure_line(failure: &ApiFailure) -> Vec<u8> {
+    let mut line = serde_json::to_vec(&envelope_of(failure)).unwrap_or_default();
+    line.push(b'\n');
+    line
+}
+
+fn envelope_of(failure: &ApiFailure) -> ErrorEnvelope<'static> {
     let error = ErrorBody {
         code: failure.code,
         message: failure.message.clone(),
@@ -121,12 +135,7 @@ pub(crate) fn reply_failure(failure: &ApiFailure) -> ApiReply {
         hint: failure.hint.clone(),
         details: ErrorDetails::default(),
     };
-    let envelope =
-        ErrorEnvelope { ok: false, command: SERVER_NAME, timestamp: sys::clock::now(), error };
-    let mut text = Vec::new();
-    // Texts and flags always have a form.
-    write_pretty(&mut text, &envelope).note_dropped("writing a refusal");
-    typed_reply(status_of_code(failure.code), "application/json", text.into())
+    ErrorEnvelope { ok: false, command: SERVER_NAME, timestamp: sys::clock::now(), error }
 }
 
 /// An answer of that type.

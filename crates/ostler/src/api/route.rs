@@ -104,6 +104,10 @@ pub(crate) enum FieldUse {
     Flag(&'static str),
     /// `--option=number`, at most so many; if it is not given, that many.
     Count(&'static str, u32),
+    /// The same, and nothing if the field of that name is given instead.
+    CountUnless(&'static str, u32, &'static str),
+    /// `--option=number`, at most so many.
+    UpTo(&'static str, u32),
     /// An id behind `--`: exact, never a prefix or a name.
     Exact,
     /// A word behind `--`.
@@ -112,6 +116,8 @@ pub(crate) enum FieldUse {
     Words,
     /// `--identity=pid:start`.
     Identity,
+    /// The same, needed unless the flag of that name is set.
+    IdentityUnless(&'static str),
     /// The server's own.
     Own,
 }

@@ -1,6 +1,8 @@
 //! The route table, and finding a route in it.
 
-use super::route::FieldUse::{Count, Each, Exact, Flag, Identity, Opt, Word, Words};
+use super::route::FieldUse::{
+    Count, CountUnless, Each, Exact, Flag, Identity, IdentityUnless, Opt, UpTo, Word, Words,
+};
 use super::route::RouteFieldPlace::{Body, Path, Query};
 use super::route::{
     ApiRight, ApiRoute, DoorRoute, FieldUse, RouteField, RouteWork, field, need, route,
@@ -127,9 +129,22 @@ pub(crate) const ROUTES: &[ApiRoute] = &[
         &[
             SESSION,
             field("from", Query, Opt("--from"), "The number of the first entry, from 1."),
-            field("limit", Query, Opt("--limit"), "At most so many entries."),
-            field("last", Query, Opt("--lines"), "Only the last so many entries."),
+            field(
+                "limit",
+                Query,
+                CountUnless("--limit", 200, "last"),
+                "At most so many entries, and never more than 200.",
+            ),
+            field("last", Query, UpTo("--lines", 200), "Only the last so many entries."),
         ],
+    ),
+    route(
+        "POST",
+        "/v1/sessions/{id}/reveal",
+        Manage,
+        "One entry of its conversation, with nothing masked; who asked is an event.",
+        Command(&["logs", "--blocks", "--reveal", "--limit=1"]),
+        &[SESSION, need("entry", Body, Opt("--from"), "The entry's number, from 1.")],
     ),
     route(
         "GET",
@@ -174,9 +189,18 @@ pub(crate) const ROUTES: &[ApiRoute] = &[
         "POST",
         "/v1/sessions/{id}/finalize",
         Manage,
-        "Ends a session whose owner is proven to be gone.",
+        "Ends a session whose owner is proven to be gone, if it is still the one that was shown.",
         Command(&["finalize"]),
-        &[SESSION, field("dryRun", Body, Flag("--dry-run"), "Only what would be done.")],
+        &[
+            SESSION,
+            field(
+                "identity",
+                Body,
+                IdentityUnless("dryRun"),
+                "The process that had it, as `dryRun` names it; needed without `dryRun`.",
+            ),
+            field("dryRun", Body, Flag("--dry-run"), "Only what would be done."),
+        ],
     ),
     route(
         "PUT",
@@ -208,7 +232,12 @@ pub(crate) const ROUTES: &[ApiRoute] = &[
             field("since", Query, Opt("--since"), "Only since then, e.g. `3d`."),
             field("filter", Query, Opt("--filter"), "Only sessions that these words fit."),
             field("role", Query, Opt("--role"), "Only what these said."),
-            field("limit", Query, Opt("--limit"), "At most so many hits."),
+            field(
+                "limit",
+                Query,
+                UpTo("--limit", 1000),
+                "At most so many hits; as in `search` if it is not given.",
+            ),
         ],
     ),
     route(

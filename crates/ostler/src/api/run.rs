@@ -1,7 +1,9 @@
 //! Running a route's command off the runtime's thread, with its answer going to the client.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::io::{self, Write};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -13,11 +15,12 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::timeout;
 
 use super::arguments::build_arguments;
-use super::reply::{ApiFailure, ApiReply, ReplyBody, reply_failure, typed_reply};
+use super::parts::{PartsSink, TOO_SLOW};
+use super::reply::{ApiFailure, ApiReply, ReplyBody, failure_line, reply_failure, typed_reply};
 use super::route::{ApiRight, RouteWork};
 use super::routes::RouteMatch;
-use super::status::status_of_code;
-use crate::timeouts::{API_PLACE_TIMEOUT, WAIT_TURN};
+use super::status::{may_have_acted, status_of_code};
+use crate::timeouts::{API_PLACE_TIMEOUT, API_SEND_TIMEOUT, WAIT_TURN};
 
 /// How many commands of one kind run at once; further requests wait for a while.
 const MOST_COMMANDS: usize = 8;
@@ -47,6 +50,58 @@ pub(crate) struct ServedRequest {
     pub(crate) arguments: Vec<OsString>,
     /// Who asks, for events and logs.
     pub(crate) caller: Option<String>,
+}
+
+/// Who asks, where a server knows one caller from another.
+pub(crate) struct ApiCaller {
+    /// The caller's name in events and logs.
+    pub(crate) name: String,
+    /// Resolves when the caller may ask for nothing any more.
+    pub(crate) signed_out: Pin<Box<dyn Future<Output = ()> + Send>>,
+    /// Is told how a command ended that changes something, whether or not its client still waits.
+    pub(crate) note: Box<dyn FnOnce(ActOutcome) + Send>,
+}
+
+impl fmt::Debug for ApiCaller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ApiCaller").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// How a command ended that changes something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ActOutcome {
+    Done,
+    /// It ran, and its client had left before it answered.
+    Unread,
+    /// With this error code.
+    Failed(&'static str),
+}
+
+/// The code of a command that panicked: nothing is known of what it did.
+const BROKEN_CODE: &str = "MAY_HAVE_APPLIED";
+
+/// Tells the outcome of a command once if it may have changed something, and that it broke off if it panics.
+struct OutcomeNote(Option<Box<dyn FnOnce(ActOutcome) + Send>>);
+
+impl OutcomeNote {
+    fn tell(mut self, outcome: &ServedOutcome, has_left: bool) {
+        let Some(note) = self.0.take() else { return };
+        match outcome {
+            Ok(_) if has_left => note(ActOutcome::Unread),
+            Ok(_) => note(ActOutcome::Done),
+            Err(error) if error.writer_busy || !may_have_acted(error.code) => {}
+            Err(error) => note(ActOutcome::Failed(error.code)),
+        }
+    }
+}
+
+impl Drop for OutcomeNote {
+    fn drop(&mut self) {
+        if let Some(note) = self.0.take() {
+            note(ActOutcome::Failed(BROKEN_CODE));
+        }
+    }
 }
 
 /// The command line, as the API uses it.
@@ -134,7 +189,7 @@ impl ApiService {
         found: &RouteMatch,
         query: Option<&str>,
         body: &[u8],
-        caller: Option<String>,
+        caller: Option<ApiCaller>,
     ) -> ApiReply {
         let (words, kind) = match found.route.work {
             RouteWork::Command(words) => (words, "application/json"),
@@ -150,16 +205,29 @@ impl ApiService {
             Ok(place) => place,
             Err(failure) => return reply_failure(&failure),
         };
+        let caller = caller.map(|one| (one.name, one.signed_out, one.note));
+        let (name, signed_out, note) = match caller {
+            Some((name, signed_out, note)) => (Some(name), Some(signed_out), Some(note)),
+            None => (None, None, None),
+        };
+        let signed_out = signed_out.unwrap_or_else(|| Box::pin(std::future::pending()));
         match found.route.work {
             RouteWork::Lines(..) => {
-                self.answer_by_parts(ServedRequest { arguments, caller }, kind, place).await
+                let request = ServedRequest { arguments, caller: name };
+                self.answer_by_parts(request, kind, place, signed_out).await
             }
-            RouteWork::Command(["wait", ..]) => self.answer_wait(arguments, caller, place).await,
+            RouteWork::Command(["wait", ..]) => tokio::select! {
+                reply = self.answer_wait(arguments, name, place) => reply,
+                () = signed_out => reply_failure(&ended_sign_in()),
+            },
             work => {
                 if matches!(work, RouteWork::File(..)) {
                     arguments.retain(|word| word != "--json");
                 }
-                self.answer_whole(ServedRequest { arguments, caller }, kind, place).await
+                let changes = found.route.right > ApiRight::Watch && !only_previews(&arguments);
+                let note = OutcomeNote(note.filter(|_| changes));
+                self.answer_whole(ServedRequest { arguments, caller: name }, kind, place, note)
+                    .await
             }
         }
     }
@@ -169,8 +237,9 @@ impl ApiService {
         request: ServedRequest,
         kind: &'static str,
         place: OwnedSemaphorePermit,
+        note: OutcomeNote,
     ) -> ApiReply {
-        match self.run_whole(request, Arc::new(place)).await {
+        match self.run_whole(request, Arc::new(place), note).await {
             Some((Ok(_), printed)) => typed_reply(StatusCode::OK, kind, printed.into()),
             Some((Err(error), _)) => error_reply(error),
             None => reply_failure(&broken()),
@@ -190,7 +259,7 @@ impl ApiService {
         loop {
             let arguments = wait.next_turn(&arguments);
             let request = ServedRequest { arguments, caller: caller.clone() };
-            match self.run_whole(request, Arc::clone(&place)).await {
+            match self.run_whole(request, Arc::clone(&place), OutcomeNote(None)).await {
                 Some((Ok(code), _)) if code == WAIT_TIMEOUT_EXIT && !wait.is_over() => {}
                 Some((Ok(_), printed)) => {
                     return typed_reply(StatusCode::OK, "application/json", printed.into());
@@ -207,42 +276,54 @@ impl ApiService {
         arguments: Vec<OsString>,
     ) -> Option<(ServedOutcome, Vec<u8>)> {
         let place = Arc::clone(&self.places.acting).acquire_owned().await.ok()?;
-        self.run_whole(ServedRequest { arguments, caller: None }, Arc::new(place)).await
+        let request = ServedRequest { arguments, caller: None };
+        self.run_whole(request, Arc::new(place), OutcomeNote(None)).await
     }
 
-    /// The place is given back when the command is over, also when its client has left before.
+    /// The place is given back and the outcome noted when the command is over, also when its client has left before.
     async fn run_whole(
         &self,
         request: ServedRequest,
         place: Arc<OwnedSemaphorePermit>,
+        note: OutcomeNote,
     ) -> Option<(ServedOutcome, Vec<u8>)> {
         let run = self.runner.run;
         let client = ClientPresence::default();
         let (answer, cancelled) = (SharedAnswer::default(), client.watch());
-        let sink = WholeSink { answer: answer.clone(), cancelled };
+        let sink = WholeSink { answer: answer.clone(), cancelled: Arc::clone(&cancelled) };
         let done = tokio::task::spawn_blocking(move || {
+            sys::pause::pause_at("api.running");
             let outcome = run(request, Box::new(sink));
+            note.tell(&outcome, cancelled.load(Ordering::Relaxed));
             drop(place);
             outcome
         });
         Some((done.await.ok()?, answer.take()))
     }
 
-    /// Lines are sent as they are printed. What fails before the first of them has its status.
+    /// Lines are sent as they are printed. What fails before the first of them has its status. The stream ends when
+    /// the caller is signed out, and when nobody reads it for long.
     async fn answer_by_parts(
         &self,
         request: ServedRequest,
         kind: &'static str,
         place: OwnedSemaphorePermit,
+        mut signed_out: Pin<Box<dyn Future<Output = ()> + Send>>,
     ) -> ApiReply {
         let run = self.runner.run;
         let (parts, mut receiver) = mpsc::channel::<Bytes>(MOST_PARTS);
+        let sink = PartsSink::new(parts, API_SEND_TIMEOUT);
+        let is_unread = sink.unread_flag();
         let done = tokio::task::spawn_blocking(move || {
-            let outcome = run(request, Box::new(PartsSink { parts }));
+            let outcome = run(request, Box::new(sink));
             drop(place);
             outcome
         });
-        let Some(first) = receiver.recv().await else {
+        let first = tokio::select! {
+            first = receiver.recv() => first,
+            () = &mut signed_out => return reply_failure(&ended_sign_in()),
+        };
+        let Some(first) = first else {
             return match done.await {
                 Ok(Ok(_)) => typed_reply(StatusCode::OK, kind, Vec::new().into()),
                 Ok(Err(error)) => error_reply(error),
@@ -253,14 +334,19 @@ impl ApiService {
         tokio::spawn(async move {
             let mut next = Some(first);
             while let Some(part) = next {
-                if forward.send(part).await.is_err() {
-                    return;
-                }
                 // A client may leave while there is nothing to send: the command sees that nobody reads.
+                tokio::select! {
+                    sent = forward.send(part) => if sent.is_err() { return },
+                    () = &mut signed_out => return end_stream(&forward, &ended_sign_in()),
+                }
                 next = tokio::select! {
                     part = receiver.recv() => part,
                     () = forward.closed() => return,
+                    () = &mut signed_out => return end_stream(&forward, &ended_sign_in()),
                 };
+            }
+            if is_unread.load(Ordering::Relaxed) {
+                return end_stream(&forward, &ApiFailure::new("TIMEOUT", TOO_SLOW, "ask again"));
             }
             if let Ok(Err(error)) = done.await {
                 // The last line says why the stream ends; a client that left does not need it.
@@ -269,6 +355,22 @@ impl ApiService {
         });
         typed_reply(StatusCode::OK, kind, ReplyBody::Parts(body))
     }
+}
+
+/// Says in a stream's last line why it ends, if there is room for it: nobody is waited for.
+fn end_stream(forward: &mpsc::Sender<Bytes>, failure: &ApiFailure) {
+    if forward.try_send(failure_line(failure).into()).is_err() {
+        tracing::debug!(code = failure.code, "a stream ends without a word");
+    }
+}
+
+/// Whether a command line only shows what it would do.
+fn only_previews(arguments: &[OsString]) -> bool {
+    arguments.iter().take_while(|word| *word != "--").any(|word| word == "--dry-run")
+}
+
+fn ended_sign_in() -> ApiFailure {
+    ApiFailure::new("UNAUTHORIZED", "signed out", "sign in again")
 }
 
 /// The exit code of a wait whose time was up.
@@ -335,7 +437,7 @@ fn stopping() -> ApiFailure {
 /// A command that panicked: a defect, and nothing is known of what it did.
 fn broken() -> ApiFailure {
     ApiFailure::new(
-        "MAY_HAVE_APPLIED",
+        BROKEN_CODE,
         "the command broke off",
         "look before trying again; `ostler doctor --bundle` makes a bug report",
     )
@@ -389,25 +491,6 @@ impl Write for WholeSink {
 
     fn flush(&mut self) -> io::Result<()> {
         match self.cancelled.load(Ordering::Relaxed) {
-            true => Err(io::ErrorKind::BrokenPipe.into()),
-            false => Ok(()),
-        }
-    }
-}
-
-struct PartsSink {
-    parts: mpsc::Sender<Bytes>,
-}
-
-impl Write for PartsSink {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let part = Bytes::copy_from_slice(bytes);
-        self.parts.blocking_send(part).map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        match self.parts.is_closed() {
             true => Err(io::ErrorKind::BrokenPipe.into()),
             false => Ok(()),
         }

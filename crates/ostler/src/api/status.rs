@@ -25,3 +25,12 @@ pub(super) fn status_of_code(code: &str) -> StatusCode {
         _ => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }
+
+/// Whether a command that ended with that code may have changed something. What was refused has not.
+pub(super) fn may_have_acted(code: &str) -> bool {
+    let status = status_of_code(code);
+    match code {
+        "NOT_DELIVERED" | "ACCESS_STILL_RUNNING" => true,
+        _ => status.is_server_error() && status != StatusCode::SERVICE_UNAVAILABLE,
+    }
+}

@@ -8,6 +8,7 @@ use model::address::{SessionHandle, pick_session};
 use model::wire::{SweepResult, SweptSession};
 
 use crate::cli::CliContext;
+use crate::cli::stop::parse_identity;
 use crate::error::Error;
 use crate::render::{output, text};
 
@@ -43,11 +44,15 @@ pub(crate) struct FinalizeArgs {
     /// Say what would be done, and do nothing.
     #[arg(long)]
     dry_run: bool,
+    /// Only if this process was the one that had it, as `finalize --dry-run --json` names it.
+    #[arg(long, value_name = "PID:START", value_parser = parse_identity, requires = "ids")]
+    identity: Option<(u32, u64)>,
 }
 
 impl FinalizeArgs {
     pub(crate) fn run_finalize(&self, context: &CliContext) -> Result<ExitCode, Error> {
         let only = self.resolve_sessions(context)?;
+        self.check_identity(context, &only)?;
         let swept = run_sweep(context, &only, self.dry_run, AskLimits::LONG)?;
         if context.json {
             context.print_json(&swept)?;
@@ -55,6 +60,22 @@ impl FinalizeArgs {
             output::print_text(&render_sweep_text(&swept))?;
         }
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// What was shown is what is meant: another process may have had the session since. That it is gone is proven anew
+    /// by the sweep itself.
+    fn check_identity(&self, context: &CliContext, only: &[String]) -> Result<(), Error> {
+        let Some((pid, start)) = self.identity else { return Ok(()) };
+        let wanted = format!("{pid}:{start}");
+        let planned = run_sweep(context, only, true, AskLimits::LONG)?;
+        let is_meant = |one: &SweptSession| one.identity.as_ref() == Some(&wanted);
+        if planned.ended.len() == only.len() && planned.ended.iter().all(is_meant) {
+            return Ok(());
+        }
+        Err(Error::Refused {
+            what: format!("`{}` is not what process {pid} left behind", self.ids.join("`, `")),
+            hint: "look at it again: `ostler finalize --dry-run`".to_owned(),
+        })
     }
 
     /// The full names of the sessions that were asked for.

@@ -8,7 +8,7 @@ use clap::Args;
 use clap_complete::ArgValueCandidates;
 use flows::address;
 use flows::converse::{TalkPart, TalkWindow, read_conversation};
-use flows::markdown::to_talk_entry;
+use flows::markdown::{TalkSecrets, to_talk_entry};
 use flows::observe::{ObserveScope, Observed};
 use flows::terminal::tell;
 use model::conversation::{ConversationEntry, ConversationRole};
@@ -63,6 +63,9 @@ pub(crate) struct LogsArgs {
     /// With `--json`: Markdown as blocks, secrets masked, for pages that show it.
     #[arg(long, conflicts_with = "follow")]
     blocks: bool,
+    /// With `--blocks`: secrets as they are.
+    #[arg(long, requires = "blocks")]
+    reveal: bool,
     /// Go on as the conversation goes on.
     #[arg(short, long)]
     follow: bool,
@@ -100,9 +103,11 @@ impl LogsArgs {
             return Err(Error::usage_error("`--blocks` is for programs", "add `--json`"));
         }
         if self.blocks {
+            let secrets = if self.reveal { TalkSecrets::Shown } else { TalkSecrets::Masked };
             let numbered = entries.iter().enumerate();
-            let entries =
-                numbered.map(|(at, entry)| to_talk_entry(omitted + at + 1, entry)).collect();
+            let entries = numbered
+                .map(|(at, entry)| to_talk_entry(omitted + at + 1, entry, secrets))
+                .collect();
             let (id, agent) = (&one.session.id, one.session.agent);
             context.print_json(TalkResult { id, agent, entries, total })?;
             return Ok(ExitCode::SUCCESS);

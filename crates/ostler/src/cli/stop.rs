@@ -156,7 +156,7 @@ impl StopArgs {
 }
 
 /// A process: its pid and when it started, in the kernel's own unit.
-fn parse_identity(text: &str) -> Result<(u32, u64), String> {
+pub(super) fn parse_identity(text: &str) -> Result<(u32, u64), String> {
     let parsed = text.split_once(':').map(|(pid, start)| (pid.parse(), start.parse()));
     match parsed {
         Some((Ok(pid), Ok(start))) => Ok((pid, start)),

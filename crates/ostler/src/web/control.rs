@@ -151,7 +151,7 @@ fn carry_out(state: &WebState, order: &WebOrder) -> WebAnswer {
     let tabs: Vec<_> = match order {
         WebOrder::Ls => sign_ins.list_tabs().to_vec(),
         WebOrder::Revoke { name } => {
-            let tab = sign_ins.find_tab(name).cloned();
+            let tab = sign_ins.find_tab(name, sys::clock::now()).cloned();
             sign_ins.revoke_tab(name);
             tab.into_iter().collect()
         }

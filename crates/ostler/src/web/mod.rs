@@ -9,6 +9,7 @@ mod assets;
 mod control;
 mod guard;
 mod notes;
+mod read_soon;
 mod server;
 mod sessions;
 mod sign_in;
@@ -29,6 +30,7 @@ use sys::machine::Machine;
 use tokio::sync::{Semaphore, oneshot};
 
 use crate::api::{ApiRight, ApiService, CommandRunner};
+use crate::timeouts::EXPIRY_CHECK_INTERVAL;
 
 use control::ControlServer;
 pub(crate) use control::{WebAnswer, WebControlError, WebOrder, ask_web, hold_web_lock};
@@ -81,6 +83,32 @@ struct WebState {
 impl WebState {
     fn sign_ins(&self) -> MutexGuard<'_, SignIns> {
         self.sign_ins.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends when a tab is not signed in any more: revoked, or its time is over.
+    async fn await_sign_out(&self, tab: &str) {
+        let mut revised = self.revised.subscribe();
+        loop {
+            let now = sys::clock::now();
+            let until = match self.sign_ins().find_tab(tab, now) {
+                Some(tab) => tab.kept_until,
+                None => return,
+            };
+            // A clock that is set, and a machine that slept, are seen at the next look.
+            let look_again = async {
+                match until {
+                    Some(until) => {
+                        let left = until.since(now).min(EXPIRY_CHECK_INTERVAL);
+                        tokio::time::sleep(left).await;
+                    }
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                _ = revised.changed() => {}
+                () = look_again => {}
+            }
+        }
     }
 
     fn note_revision(&self) {

@@ -62,14 +62,22 @@ impl PageNotes {
             agent: "terminal".to_owned(),
             session: terminal.to_owned(),
             command: None,
+            outcome: None,
         });
     }
 
-    /// Notes that a command was run that changes something.
-    pub(super) fn note_command(&self, by: &str, command: String, session: Option<&str>) {
+    /// Notes that a command was run that changes something, and how it ended if not well.
+    pub(super) fn note_command(
+        &self,
+        by: &str,
+        command: String,
+        session: Option<&str>,
+        outcome: Option<&str>,
+    ) {
         let (agent, session) = split_session(session);
-        let act = PageAct::Commanded;
-        self.put_note(PageNote { by: by.to_owned(), act, agent, session, command: Some(command) });
+        let (by, act, command) = (by.to_owned(), PageAct::Commanded, Some(command));
+        let outcome = outcome.map(str::to_owned);
+        self.put_note(PageNote { by, act, agent, session, command, outcome });
     }
 
     fn put_note(&self, note: PageNote) {

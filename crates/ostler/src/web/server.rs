@@ -22,15 +22,18 @@ use tokio::time::{sleep, timeout};
 
 use super::control::{ControlServer, serve_control};
 use super::guard::{bearer_token, put_headers};
+use super::read_soon::ReadSoon;
 use super::sign_in::SignedTab;
 use super::{WebState, socket};
 use crate::api::{
-    ApiFailure, ApiReply, ApiRight, DoorRoute, MAX_BODY_BYTES, RouteMatch, RouteWork,
-    document_reply, json_reply, match_route, reply_failure,
+    ActOutcome, ApiCaller, ApiFailure, ApiReply, ApiRight, DoorRoute, MAX_BODY_BYTES, RouteMatch,
+    RouteWork, document_reply, json_reply, match_route, reply_failure,
 };
-use crate::timeouts::{PAGE_ACCEPT_BACKOFF, PAGE_BODY_TIMEOUT, PAGE_HEADER_TIMEOUT};
+use crate::timeouts::{
+    PAGE_ACCEPT_BACKOFF, PAGE_BODY_TIMEOUT, PAGE_HEADER_TIMEOUT, PAGE_WRITE_TIMEOUT,
+};
 
-/// How many connections are served at once; beyond that, a connection without a request goes.
+/// How many connections are served at once; beyond that, one that showed no token goes.
 const MOST_CONNECTIONS: usize = 256;
 /// The longest head of a request.
 const MAX_HEAD_BYTES: usize = 32 << 10;
@@ -73,7 +76,25 @@ pub(super) fn serve_all(
 /// A connected client.
 struct Guest {
     task: JoinHandle<()>,
-    has_asked: Arc<AtomicBool>,
+    manners: Arc<GuestManners>,
+}
+
+/// What a client has shown of itself.
+#[derive(Debug, Default)]
+struct GuestManners {
+    has_asked: AtomicBool,
+    /// Whether it showed a token or a ticket that is good.
+    is_signed_in: AtomicBool,
+}
+
+impl Guest {
+    /// Who goes first when there is no place left: who never asked, then the oldest that showed no token.
+    fn find_dispensable(guests: &VecDeque<Self>) -> Option<usize> {
+        let lacks = |flag: fn(&GuestManners) -> &AtomicBool| {
+            guests.iter().position(|one| !flag(&one.manners).load(Ordering::Relaxed))
+        };
+        lacks(|manners| &manners.has_asked).or_else(|| lacks(|manners| &manners.is_signed_in))
+    }
 }
 
 async fn accept_connections(
@@ -93,32 +114,32 @@ async fn accept_connections(
         };
         guests.retain(|guest| !guest.task.is_finished());
         if places.available_permits() == 0
-            && let Some(at) = guests.iter().position(|one| !one.has_asked.load(Ordering::Relaxed))
-            && let Some(silent) = guests.remove(at)
+            && let Some(at) = Guest::find_dispensable(&guests)
+            && let Some(dispensable) = guests.remove(at)
         {
-            silent.task.abort();
+            dispensable.task.abort();
         }
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
-        let has_asked = Arc::new(AtomicBool::new(false));
-        let (state, asking) = (Arc::clone(&state), Arc::clone(&has_asked));
+        let manners = Arc::<GuestManners>::default();
+        let (state, noted) = (Arc::clone(&state), Arc::clone(&manners));
         let task = tokio::spawn(async move {
-            serve_connection(stream, state, asking).await;
+            serve_connection(stream, state, noted).await;
             drop(place);
         });
-        guests.push_back(Guest { task, has_asked });
+        guests.push_back(Guest { task, manners });
     }
 }
 
-async fn serve_connection(stream: TcpStream, state: Arc<WebState>, has_asked: Arc<AtomicBool>) {
+async fn serve_connection(stream: TcpStream, state: Arc<WebState>, manners: Arc<GuestManners>) {
     // Keys are felt at once.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "a socket keeps its delay");
     }
     let service = service_fn(move |request| {
-        has_asked.store(true, Ordering::Relaxed);
-        let state = Arc::clone(&state);
+        manners.has_asked.store(true, Ordering::Relaxed);
+        let (state, manners) = (Arc::clone(&state), Arc::clone(&manners));
         async move {
-            let mut reply = answer_request(&state, request).await;
+            let mut reply = answer_request(&state, request, &manners).await;
             put_headers(&mut reply);
             Ok::<_, Infallible>(reply)
         }
@@ -127,15 +148,20 @@ async fn serve_connection(stream: TcpStream, state: Arc<WebState>, has_asked: Ar
     http.timer(TokioTimer::new())
         .header_read_timeout(PAGE_HEADER_TIMEOUT)
         .max_buf_size(MAX_HEAD_BYTES);
-    let connection = http.serve_connection(TokioIo::new(stream), service).with_upgrades();
+    let stream = TokioIo::new(ReadSoon::new(stream, PAGE_WRITE_TIMEOUT));
+    let connection = http.serve_connection(stream, service).with_upgrades();
     if let Err(error) = connection.await {
         // A connection that breaks is its client's loss.
         tracing::debug!(%error, "a connection broke");
     }
 }
 
-async fn answer_request(state: &Arc<WebState>, request: Request<Incoming>) -> ApiReply {
-    match route_request(state, request).await {
+async fn answer_request(
+    state: &Arc<WebState>,
+    request: Request<Incoming>,
+    manners: &GuestManners,
+) -> ApiReply {
+    match route_request(state, request, manners).await {
         Ok(reply) => reply,
         Err(failure) => reply_failure(&failure),
     }
@@ -145,6 +171,7 @@ async fn answer_request(state: &Arc<WebState>, request: Request<Incoming>) -> Ap
 async fn route_request(
     state: &Arc<WebState>,
     request: Request<Incoming>,
+    manners: &GuestManners,
 ) -> Result<ApiReply, ApiFailure> {
     let authority = request.uri().authority().map(hyper::http::uri::Authority::as_str);
     let host = state.hosts.check_host(request.headers(), authority)?.to_owned();
@@ -157,10 +184,13 @@ async fn route_request(
     let found = match_route(request.method().as_str(), &path);
     let signs_in = matches!(&found, Ok(one) if one.route.right == ApiRight::Anybody);
     if signs_in && let Ok(found) = found {
-        return answer_anybody(state, &found, request).await;
+        let reply = answer_anybody(state, &found, request).await?;
+        manners.is_signed_in.store(true, Ordering::Relaxed);
+        return Ok(reply);
     }
     // A client without a token is not told which routes there are.
     let tab = state.sign_ins().check_token(bearer_token(request.headers()), Instant::now())?;
+    manners.is_signed_in.store(true, Ordering::Relaxed);
     let found = found.map_err(|_| ApiFailure::not_found())?;
     check_right(&tab, found.route.right)?;
     let (head, body) = request.into_parts();
@@ -170,23 +200,41 @@ async fn route_request(
         RouteWork::Door(DoorRoute::SignOut) => sign_out(state, tab).await,
         RouteWork::Door(route) => answer_tab(state, route, &tab, &body),
         work => {
-            let caller = Some(tab.audit_name());
-            let reply = state.api.answer(&found, head.uri.query(), &body, caller).await;
-            if found.route.right > ApiRight::Watch && reply.status().is_success() {
-                let session = found.path.first().map(|(_, value)| value.as_str());
-                let session = session.filter(|_| found.route.path.starts_with("/v1/sessions/"));
-                state.notes.note_command(&tab.audit_name(), command_name(work), session);
-            }
-            Ok(reply)
+            let caller = describe_caller(state, &tab, &found, command_name(work));
+            Ok(state.api.answer(&found, head.uri.query(), &body, Some(caller)).await)
         }
     }
 }
 
-/// A route's command, as people type it.
+/// A tab as the API knows it: until when it may ask, and where it is noted what it did.
+fn describe_caller(
+    state: &Arc<WebState>,
+    tab: &SignedTab,
+    found: &RouteMatch,
+    command: String,
+) -> ApiCaller {
+    let name = tab.audit_name();
+    let session = found.path.first().map(|(_, value)| value.clone());
+    let session = session.filter(|_| found.route.path.starts_with("/v1/sessions/"));
+    let (noting, by) = (Arc::clone(state), name.clone());
+    let note = move |outcome: ActOutcome| {
+        let outcome = match outcome {
+            ActOutcome::Done => None,
+            ActOutcome::Unread => Some("UNREAD"),
+            ActOutcome::Failed(code) => Some(code),
+        };
+        noting.notes.note_command(&by, command, session.as_deref(), outcome);
+    };
+    let (state, tab) = (Arc::clone(state), tab.name.clone());
+    let signed_out = Box::pin(async move { state.await_sign_out(&tab).await });
+    ApiCaller { name, signed_out, note: Box::new(note) }
+}
+
+/// A route's command, as people type it: what it does at all, without its figures.
 fn command_name(work: RouteWork) -> String {
     match work {
         RouteWork::Command(words) | RouteWork::Lines(words, _) | RouteWork::File(words, _) => {
-            let words = words.iter().take_while(|word| !word.starts_with('-'));
+            let words = words.iter().filter(|word| !word.contains('='));
             words.copied().collect::<Vec<_>>().join(" ")
         }
         RouteWork::Door(_) => String::new(),
@@ -277,7 +325,12 @@ async fn answer_anybody(
     }
     let body = read_body(request.into_body()).await?;
     let SignInRequest { key } = parse_body(&body)?;
+    let is_full = state.sign_ins().is_full();
     let (token, tab) = state.sign_ins().redeem_key(&key, state.allowed, Instant::now())?;
+    if is_full {
+        // The tab that was used longest ago has lost its place.
+        state.note_revision();
+    }
     tracing::info!(tab = tab.name, "signed in");
     let mut reply = json_reply(WebToken { token, tab: tab_view(&tab, state) });
     *reply.status_mut() = StatusCode::CREATED;

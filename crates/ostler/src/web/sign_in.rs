@@ -44,6 +44,10 @@ impl SignedTab {
     pub(super) fn audit_name(&self) -> String {
         format!("web:{}", self.name)
     }
+
+    fn is_over(&self, now: Time) -> bool {
+        self.kept_until.is_some_and(|until| until <= now)
+    }
 }
 
 /// A secret that is good once, until then.
@@ -92,7 +96,7 @@ impl SignIns {
         let name = format!("{TAB_PREFIX}{}", self.made);
         let hash = hash_secret(&token);
         let tab = SignedTab { name, right, since: at, last_used: at, kept_until: None, hash };
-        if self.tabs.len() >= MOST_TABS
+        if self.is_full()
             && let Some(oldest) =
                 (0..self.tabs.len()).min_by_key(|at| self.tabs[*at].last_used.as_millis())
         {
@@ -113,7 +117,7 @@ impl SignIns {
         };
         let hash = hash_secret(token);
         let at = sys::clock::now();
-        self.tabs.retain(|tab| tab.kept_until.is_none_or(|until| until > at));
+        self.tabs.retain(|tab| !tab.is_over(at));
         match self.tabs.iter_mut().find(|tab| is_same(&tab.hash, &hash)) {
             Some(tab) => {
                 tab.last_used = at;
@@ -145,7 +149,7 @@ impl SignIns {
 
     /// What is to be kept of a tab, from now on; nothing, if it is not signed in any more.
     pub(super) fn describe_kept(&self, name: &str, now: Time) -> Option<KeptTab> {
-        let tab = self.find_tab(name)?;
+        let tab = self.find_tab(name, now)?;
         Some(KeptTab {
             name: tab.name.clone(),
             token_hash: URL_SAFE_NO_PAD.encode(tab.hash),
@@ -163,8 +167,13 @@ impl SignIns {
     }
 
     /// The tab of that name, if it is still signed in.
-    pub(super) fn find_tab(&self, name: &str) -> Option<&SignedTab> {
-        self.tabs.iter().find(|tab| tab.name == name)
+    pub(super) fn find_tab(&self, name: &str, now: Time) -> Option<&SignedTab> {
+        self.tabs.iter().find(|tab| tab.name == name && !tab.is_over(now))
+    }
+
+    /// Whether a further tab takes the place of another.
+    pub(super) fn is_full(&self) -> bool {
+        self.tabs.len() >= MOST_TABS
     }
 
     pub(super) fn list_tabs(&self) -> &[SignedTab] {
@@ -194,7 +203,8 @@ impl SignIns {
         now: Instant,
     ) -> Result<SignedTab, ApiFailure> {
         let name = ticket.and_then(|ticket| take_pending(&mut self.tickets, ticket, now));
-        match name.and_then(|name| self.find_tab(&name).cloned()) {
+        let found = name.and_then(|name| self.find_tab(&name, sys::clock::now()).cloned());
+        match found {
             Some(tab) => Ok(tab),
             None => Err(self.refuse(now, "the ticket was used, is too old, or is not known here")),
         }
@@ -353,6 +363,11 @@ mod tests {
         assert_eq!(again.check_token(Some(&token), now).unwrap().name, tab.name);
         let (_, other) = signed_in(&mut again, now);
         assert_ne!(other.name, tab.name);
+        let mut late = SignIns::default();
+        let until = sys::clock::now().plus(Duration::from_secs(60));
+        late.restore_tabs(&[KeptTab { until, ..kept.clone() }]);
+        assert!(late.find_tab(&kept.name, sys::clock::now()).is_some());
+        assert!(late.find_tab(&kept.name, until).is_none(), "its time is over");
         let mut late = SignIns::default();
         late.restore_tabs(&[KeptTab { until: Time::from_millis(1), ..kept }]);
         assert!(late.check_token(Some(&token), now).is_err());

@@ -32,6 +32,7 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig
 use super::WebState;
 use super::server::check_right;
 use super::sessions::SessionsChannel;
+use super::sign_in::SignedTab;
 use super::terminal_channel::TerminalChannel;
 use crate::api::{ApiFailure, ApiReply, ApiRight, ReplyBody};
 use crate::timeouts::{PAGE_PING_INTERVAL, PAGE_SEND_TIMEOUT, PAGE_SILENCE_TIMEOUT};
@@ -40,6 +41,8 @@ const PROTOCOL: &str = "ostler.v1";
 const TICKET_PREFIX: &str = "ticket.";
 /// How many things a tab may be subscribed to.
 const MOST_CHANNELS: usize = 16;
+/// How many requests wait for a terminal that is being joined.
+const MOST_HELD: usize = 64;
 /// The longest message of a page.
 const MAX_MESSAGE_BYTES: usize = 1 << 20;
 
@@ -94,6 +97,25 @@ pub(super) enum PageRequest {
         cols: u16,
         rows: u16,
     },
+}
+
+impl PageRequest {
+    /// The channel of a terminal that it is about, other than joining and leaving it.
+    const fn needs_terminal(&self) -> Option<u32> {
+        match self {
+            Self::Keys { ch, .. }
+            | Self::Text { ch, .. }
+            | Self::Paste { ch, .. }
+            | Self::Take { ch }
+            | Self::Release { ch }
+            | Self::Fit { ch, .. } => Some(*ch),
+            Self::Hello { .. }
+            | Self::Pong
+            | Self::Sub { .. }
+            | Self::Unsub { .. }
+            | Self::Seen { .. } => None,
+        }
+    }
 }
 
 /// What can be subscribed to.
@@ -193,7 +215,17 @@ struct TabSocket {
     stream: PageStream,
     channels: HashMap<u32, SocketChannel>,
     wake: mpsc::Sender<u32>,
+    joined: mpsc::Sender<JoinedTerminal>,
+    /// Counts subscriptions to terminals: an answer to one that was given up means nothing.
+    joins: u64,
     heard: Instant,
+}
+
+/// What came of joining a terminal.
+struct JoinedTerminal {
+    ch: u32,
+    join: u64,
+    result: Result<TerminalChannel, ApiFailure>,
 }
 
 async fn serve_socket(
@@ -208,9 +240,18 @@ async fn serve_socket(
     let upgraded = TokioIo::new(upgraded);
     let stream = WebSocketStream::from_raw_socket(upgraded, Role::Server, Some(config)).await;
     let (wake, woken) = mpsc::channel(MOST_CHANNELS * 4);
-    let mut socket =
-        TabSocket { state, tab, stream, channels: HashMap::new(), wake, heard: Instant::now() };
-    let end = socket.run(woken).await;
+    let (joined, joins) = mpsc::channel(MOST_CHANNELS);
+    let mut socket = TabSocket {
+        state,
+        tab,
+        stream,
+        channels: HashMap::new(),
+        wake,
+        joined,
+        joins: 0,
+        heard: Instant::now(),
+    };
+    let end = socket.run(woken, joins).await;
     if let SocketEnd::Code(code, reason) = end {
         let frame = CloseFrame { code: CloseCode::from(code), reason: reason.into() };
         // A page that does not hear it sees the connection end.
@@ -223,7 +264,11 @@ async fn serve_socket(
 }
 
 impl TabSocket {
-    async fn run(&mut self, mut woken: mpsc::Receiver<u32>) -> SocketEnd {
+    async fn run(
+        &mut self,
+        mut woken: mpsc::Receiver<u32>,
+        mut joins: mpsc::Receiver<JoinedTerminal>,
+    ) -> SocketEnd {
         let mut revised = self.state.revised.subscribe();
         let mut ping = interval(PAGE_PING_INTERVAL);
         ping.tick().await;
@@ -237,10 +282,16 @@ impl TabSocket {
                     Some(channel) => self.send_changes(channel).await,
                     None => Err(SocketEnd::Gone),
                 },
+                joined = joins.recv() => match joined {
+                    Some(joined) => self.take_terminal(joined).await,
+                    None => Err(SocketEnd::Gone),
+                },
                 _ = revised.changed() => self.check_signed_in().await,
                 _ = ping.tick() => {
                     if self.heard.elapsed() > PAGE_SILENCE_TIMEOUT {
                         Err(SocketEnd::Gone)
+                    } else if self.current_tab().is_none() {
+                        Err(SocketEnd::Code(SIGNED_OUT, "signed out"))
                     } else {
                         self.send(&json!({ "ping": true })).await
                     }
@@ -253,11 +304,15 @@ impl TabSocket {
     }
 
     async fn check_signed_in(&mut self) -> Result<(), SocketEnd> {
-        let right = self.state.sign_ins().find_tab(&self.tab).map(|tab| tab.right);
-        match right {
-            Some(right) => self.send(&json!({ "right": right.as_str() })).await,
+        match self.current_tab() {
+            Some(tab) => self.send(&json!({ "right": tab.right.as_str() })).await,
             None => Err(SocketEnd::Code(SIGNED_OUT, "signed out")),
         }
+    }
+
+    /// The tab as it is now; none once it is signed out, or its time is over.
+    fn current_tab(&self) -> Option<SignedTab> {
+        self.state.sign_ins().find_tab(&self.tab, sys::clock::now()).cloned()
     }
 
     async fn take_message(&mut self, message: Message) -> Result<(), SocketEnd> {
@@ -285,6 +340,14 @@ impl TabSocket {
     }
 
     async fn take_request(&mut self, request: PageRequest) -> Result<(), SocketEnd> {
+        if let Some(ch) = request.needs_terminal()
+            && let Some(SocketChannel::Joining { held, .. }) = self.channels.get_mut(&ch)
+            && held.len() < MOST_HELD
+        {
+            // It counts once the terminal is there.
+            held.push(request);
+            return Ok(());
+        }
         let (channel, done) = match request {
             PageRequest::Hello { version } => {
                 if version != self.state.assets.version {
@@ -350,18 +413,58 @@ impl TabSocket {
             return Err(ApiFailure::new("TOO_MANY", "too many channels", "unsubscribe from one"));
         }
         let channel = match what {
-            Subscription::Terminal { id } => {
-                let hub = Arc::clone(&self.state.terminals);
-                let channel = TerminalChannel::open(hub, id, ch, self.wake.clone()).await?;
-                self.state.notes.note_watched(&self.audit_name(), channel.terminal_id());
-                SocketChannel::Terminal(Box::new(channel))
-            }
+            Subscription::Terminal { id } => self.join_terminal(ch, id),
             Subscription::Sessions { filter, window } => {
                 self.watch_sessions(ch, SessionsChannel::open(ch, &filter, window)?)?
             }
         };
         self.channels.insert(ch, channel);
         Ok(None)
+    }
+
+    /// Joins a terminal beside the socket: a host that does not answer holds up nothing else of the tab.
+    fn join_terminal(&mut self, ch: u32, id: String) -> SocketChannel {
+        self.joins += 1;
+        let (join, joined) = (self.joins, self.joined.clone());
+        let (hub, wake) = (Arc::clone(&self.state.terminals), self.wake.clone());
+        let task = tokio::spawn(async move {
+            let result = TerminalChannel::open(hub, id, ch, wake).await;
+            // A socket that is gone wants no terminal.
+            let _ = joined.send(JoinedTerminal { ch, join, result }).await;
+        });
+        SocketChannel::Joining { join, held: Vec::new(), task }
+    }
+
+    /// Puts a terminal that was joined in its place, with what the page asked of it meanwhile.
+    async fn take_terminal(&mut self, joined: JoinedTerminal) -> Result<(), SocketEnd> {
+        let JoinedTerminal { ch, join, result } = joined;
+        let is_awaited = matches!(
+            self.channels.get(&ch),
+            Some(SocketChannel::Joining { join: awaited, .. }) if *awaited == join
+        );
+        if !is_awaited {
+            if let Ok(channel) = result {
+                channel.leave().await;
+            }
+            return Ok(());
+        }
+        let Some(SocketChannel::Joining { held, .. }) = self.channels.remove(&ch) else {
+            return Ok(());
+        };
+        match result {
+            Ok(channel) => {
+                self.state.notes.note_watched(&self.audit_name(), channel.terminal_id());
+                self.channels.insert(ch, SocketChannel::Terminal(Box::new(channel)));
+                self.send_changes(ch).await?;
+            }
+            Err(failure) => {
+                self.send(&json!({ "ch": ch, "error": describe_failure(&failure) })).await?;
+            }
+        }
+        for request in held {
+            self.take_request(request).await?;
+        }
+        Ok(())
     }
 
     fn watch_sessions(
@@ -387,7 +490,7 @@ impl TabSocket {
 
     /// The channel of a terminal, for a tab that may type.
     fn typing_channel(&mut self, ch: u32) -> Result<&mut TerminalChannel, ApiFailure> {
-        let tab = self.state.sign_ins().find_tab(&self.tab).cloned();
+        let tab = self.current_tab();
         let tab = tab.ok_or_else(|| ApiFailure::new("UNAUTHORIZED", "signed out", "sign in"))?;
         check_right(&tab, ApiRight::Type)?;
         match self.channels.get_mut(&ch) {
@@ -451,6 +554,12 @@ fn describe_failure(failure: &ApiFailure) -> Value {
 /// Something that a tab is subscribed to.
 enum SocketChannel {
     Terminal(Box<TerminalChannel>),
+    /// A terminal whose host has not answered yet, and what is asked of it.
+    Joining {
+        join: u64,
+        held: Vec<PageRequest>,
+        task: JoinHandle<()>,
+    },
     Sessions {
         channel: Box<SessionsChannel>,
         latest: watch::Receiver<Option<Arc<LiveUpdate>>>,
@@ -462,6 +571,7 @@ impl SocketChannel {
     fn next_frame(&mut self) -> Option<String> {
         match self {
             Self::Terminal(channel) => channel.next_frame(),
+            Self::Joining { .. } => None,
             Self::Sessions { channel, latest, .. } => {
                 let update = latest.borrow_and_update().clone()?;
                 channel.next_frame(&update)
@@ -472,6 +582,7 @@ impl SocketChannel {
     async fn leave(self) {
         match self {
             Self::Terminal(channel) => channel.leave().await,
+            Self::Joining { task, .. } => task.abort(),
             Self::Sessions { forward, .. } => forward.abort(),
         }
     }

@@ -26,11 +26,14 @@ use crate::timeouts::{FIRST_SCREEN_TIMEOUT, HOST_TYPE_TIMEOUT};
 /// What is read of a host at once.
 const READ_BYTES: usize = 64 << 10;
 
+/// The feed of one terminal, whose lock is held while its host is joined.
+type FeedPlace = Arc<Mutex<Weak<TerminalFeed>>>;
+
 /// Every terminal that is watched.
 #[derive(Debug)]
 pub(super) struct TerminalHub {
     home: TerminalHome,
-    feeds: Mutex<HashMap<String, Weak<TerminalFeed>>>,
+    feeds: Mutex<HashMap<String, FeedPlace>>,
 }
 
 impl TerminalHub {
@@ -38,17 +41,28 @@ impl TerminalHub {
         Self { home, feeds: Mutex::new(HashMap::new()) }
     }
 
-    /// Watches a terminal, shared with its other watchers. Blocks until its host answers.
+    /// Watches a terminal, shared with its other watchers. Blocks until its host answers, and with it who else wants this
+    /// very terminal.
     pub(super) fn watch_terminal(&self, id: &str) -> Result<Arc<TerminalFeed>, HostFault> {
-        let mut feeds = self.feeds.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(feed) = feeds.get(id).and_then(Weak::upgrade).filter(|feed| !feed.is_over()) {
+        let place = self.feed_place(id);
+        let mut feed = place.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(feed) = feed.upgrade().filter(|feed| !feed.is_over()) {
             return Ok(feed);
         }
         let session = self.home.open_session(id)?.as_settled();
-        let feed = TerminalFeed::start(&session)?;
-        feeds.retain(|_, feed| feed.strong_count() > 0);
-        feeds.insert(id.to_owned(), Arc::downgrade(&feed));
-        Ok(feed)
+        let started = TerminalFeed::start(&session)?;
+        *feed = Arc::downgrade(&started);
+        Ok(started)
+    }
+
+    fn feed_place(&self, id: &str) -> FeedPlace {
+        let mut feeds = self.feeds.lock().unwrap_or_else(PoisonError::into_inner);
+        // Whoever joins a terminal holds its place; the others go with their last watcher.
+        feeds.retain(|_, place| {
+            Arc::strong_count(place) > 1
+                || place.try_lock().is_ok_and(|feed| feed.strong_count() > 0)
+        });
+        Arc::clone(feeds.entry(id.to_owned()).or_default())
     }
 
     /// Takes the keyboard of a terminal. Blocks until its host answers.

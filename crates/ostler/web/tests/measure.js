@@ -187,7 +187,7 @@ async function measureChange(stage, count = 30) {
 }
 
 /** The end of a process until the page shows it. */
-async function measureEnd(stage, count = 7) {
+async function measureEnd(stage, count = 15) {
   const page = await stage.open();
   await page.locator(".srow", { hasText: "parser-rewrite" }).waitFor();
   const times = [];
@@ -206,7 +206,8 @@ async function measureEnd(stage, count = 7) {
     await page.waitForFunction(() => window.seen, undefined, { polling: 5 });
     times.push(await page.evaluate(() => window.seen) - begun);
   }
-  bound("the end of a process until the page shows it, p50", part(times, 0.5), 150, " ms");
+  bound("the end of a process until the page shows it, p50", part(times, 0.5), 60, " ms");
+  bound("the end of a process until the page shows it, p99", part(times, 0.99), 150, " ms");
   await page.context().close();
 }
 

@@ -212,6 +212,7 @@ test("row 59 keyboard only: overview, session, reply, back", async () => {
   await page.getByText("needs you").first().waitFor();
   await page.locator(".folds button", { hasText: "idle" }).focus();
   await page.keyboard.press("Enter");
+  await page.locator(".srow", { hasText: "flaky-test" }).waitFor();
   for (let step = 0; step < 12; step++) {
     if (await page.evaluate(() => document.activeElement?.textContent?.includes("flaky-test"))) break;
     await page.keyboard.press("j");
@@ -304,13 +305,59 @@ test("row 67 clean up and undo, with the numbers of the command line", async () 
   await code.context().close();
 });
 
-test("row 71 twice the text, forced colours, no script", async () => {
-  const page = await stage.open({ browser: { viewport: { width: 640, height: 740 }, forcedColors: "active" } });
-  await page.addStyleTag({ content: "" }).catch(() => {});
-  await page.evaluate(() => { document.documentElement.style.fontSize = "30px"; });
-  await page.waitForSelector("main h1");
-  assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
+test("row 71 twice the text: all of it grows, nothing is beside the page or cut off", { timeout: 120_000 }, async () => {
+  for (const width of [1280, 640, 360]) {
+    for (const path of ["/", SESSION, `${SESSION}#facts`, "/search?q=token", "/usage", "/clean", "/access"]) {
+      const page = await stage.open({ path, browser: { viewport: { width, height: 740 } } });
+      await page.waitForSelector("main h1");
+      const sizes = () => page.evaluate(() => Object.fromEntries(["main h1", "body", "button", ".srow", ".entry .body p", "table.plain td"].map((one) => [one, document.querySelector(one)]).filter(([, one]) => one).map(([name, one]) => [name, parseFloat(getComputedStyle(one).fontSize)])));
+      const usual = await sizes();
+      const client = await page.context().newCDPSession(page);
+      await client.send("Page.setFontSizes", { fontSizes: { standard: 32, fixed: 26 } });
+      await page.waitForFunction(() => getComputedStyle(document.documentElement).fontSize === "32px");
+      const twice = await sizes();
+      // A heading of a narrow page is smaller than that of a wide one, and twice as large there.
+      for (const [name, size] of Object.entries(usual)) assert.ok(twice[name] >= size * 1.49, `${path} at ${width}: ${name} ${size} and ${twice[name]}`);
+      const told = await page.evaluate(() => ({
+        wide: document.documentElement.scrollWidth,
+        // Text that is cut where it stands, without dots that say so and without a box of its own to scroll in.
+        cut: [...document.querySelectorAll("button, h1, h2, summary, label, .srow, .card .ask, td, th")].filter((one) => one.checkVisibility() && one.scrollHeight > one.clientHeight + 4 && one.clientHeight && getComputedStyle(one).display !== "inline" && !["auto", "scroll"].includes(getComputedStyle(one).overflowY)).map((one) => `${one.className || one.tagName} ${one.textContent?.slice(0, 30)} ${one.scrollHeight} in ${one.clientHeight}`),
+      }));
+      assert.ok(told.wide <= width, `${path} at ${width} is ${told.wide} wide`);
+      assert.deepEqual(told.cut, [], `${path} at ${width}`);
+      assert.deepEqual(page.wrong, []);
+      await page.context().close();
+    }
+  }
+});
+
+test("row 71 forced colours: what is chosen, asked, wrong and focused is seen without ours", { timeout: 60_000 }, async () => {
+  const page = await stage.open({ browser: { forcedColors: "active" } });
+  await page.locator(".card", { hasText: "gateway-auth" }).waitFor();
+  const look = (/** @type {string} */ selector) => page.locator(selector).first().evaluate((one) => { const css = getComputedStyle(one); return { back: css.backgroundColor, border: css.borderTopStyle, wide: parseFloat(css.borderTopWidth), outline: css.outlineStyle, text: one.textContent }; });
+  assert.equal((await look(".card")).border, "solid");
+  await page.goto(`${stage.url}${SESSION}`);
+  await page.locator(".entry .body").first().waitFor();
+  const [chosen, other] = [await look("[role=tab][aria-selected=true]"), await look("[role=tab][aria-selected=false]")];
+  assert.notEqual(chosen.back, other.back, "the tab that is chosen");
+  const tools = page.getByRole("button", { name: "all tools" });
+  const before = (await look(".talkbar [aria-pressed]")).back;
+  await tools.click();
+  assert.notEqual((await look(".talkbar [aria-pressed]")).back, before, "a switch that is on");
+  assert.equal((await look(".entry.user")).border, "solid");
+  const chip = await look(".chip");
+  assert.ok(chip.border === "solid" && chip.wide >= 1 && /\S \S/.test(chip.text), JSON.stringify(chip));
+  await page.keyboard.press("Tab");
+  assert.equal((await look(":focus-visible")).outline, "solid");
+  // Charts keep their own colours, which are told apart.
+  await page.goto(`${stage.url}${SESSION}#usage`);
+  await page.locator("svg.chart rect").first().waitFor();
+  assert.ok(await page.evaluate(() => new Set([...document.querySelectorAll("svg.chart rect")].map((one) => getComputedStyle(one).fill)).size > 1));
+  assert.deepEqual(page.wrong, []);
   await page.context().close();
+});
+
+test("row 71 no script: the page says how to enable it", async () => {
   const bare = await (await stage.browser.newContext({ javaScriptEnabled: false })).newPage();
   await bare.goto(stage.url);
   assert.match(await bare.locator("main").innerText(), /needs JavaScript/);

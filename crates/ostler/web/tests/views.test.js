@@ -125,6 +125,73 @@ test("row 66 a long conversation: a window, anchors, folds that stay open when e
   await page.context().close();
 });
 
+test("row 66 what comes in many parts is followed to its end, an open fold stays open, and who reads further up keeps a window", { timeout: 120_000 }, async () => {
+  const call = (/** @type {number} */ number) => ["assistant", [{ type: "tool_use", id: `toolu_live_${number}`, name: "Bash", input: { command: `echo live ${number}` } }]];
+  const grow = (/** @type {any[]} */ turns) => stage.say(IDS.works, "parser", turns, -turns.length * 60_000);
+  const page = await stage.open({ path: address(IDS.works) });
+  await page.locator(".entry", { hasText: "Reading grammar.rs" }).waitFor();
+  // A fold that is open when further tools come, live: it grows, and stays open.
+  grow([call(1), call(2)]);
+  const fold = page.locator("details.tools").last();
+  await fold.locator("summary", { hasText: "2 tool calls" }).click();
+  await fold.getByText("echo live 2").waitFor();
+  grow([call(3)]);
+  await fold.locator("summary", { hasText: "3 tool calls" }).waitFor();
+  await fold.getByText("echo live 3").waitFor();
+  assert.ok(await fold.evaluate((one) => one.open));
+  // More than is asked for at once: the end is shown all the same, and what comes then, too.
+  const said = (/** @type {number} */ from, /** @type {number} */ count) => Array.from({ length: count }, (_, at) => ["assistant", `live answer ${from + at}`]);
+  grow(said(0, 250));
+  await page.getByText("live answer 249", { exact: true }).waitFor();
+  grow(said(250, 1));
+  await page.getByText("live answer 250", { exact: true }).waitFor();
+  assert.ok(await page.evaluate(() => innerHeight + scrollY >= document.documentElement.scrollHeight - 120));
+  // Far more than the window: the newest.
+  grow(said(251, 700));
+  await page.getByText("live answer 950", { exact: true }).waitFor();
+  assert.ok(await page.evaluate(() => document.querySelectorAll(".entry").length <= 400));
+  // Further up nothing moves, nothing piles up, and it is said how much came.
+  await page.evaluate(() => scrollTo(0, 0));
+  grow(said(951, 600));
+  const fresh = page.getByRole("button", { name: /^600 new/ });
+  await fresh.waitFor();
+  assert.equal(await page.evaluate(() => scrollY), 0);
+  assert.ok(await page.evaluate(() => document.querySelectorAll(".entry").length <= 400));
+  await fresh.click();
+  await page.getByText("live answer 1550", { exact: true }).waitFor();
+  assert.deepEqual(page.wrong, []);
+  await page.context().close();
+});
+
+test("row 66 one question at a time: what fails is said and can be asked again, and nothing is there twice", { timeout: 60_000 }, async () => {
+  const page = await stage.open({ path: address(IDS.works) });
+  await page.getByText("live answer 1550", { exact: true }).waitFor();
+  await answer(page, "**/talk?from=*", 503, { json: { ok: false, error: { code: "BUSY", message: "too many commands run", hint: "ask again in a moment" } } });
+  await page.getByRole("button", { name: "Show earlier" }).click();
+  await page.locator(".notice.bad", { hasText: "too many commands run" }).waitFor();
+  await page.getByText("live answer 1550", { exact: true }).waitFor();
+  await page.unroute("**/talk?from=*");
+  await page.getByRole("button", { name: "Show earlier" }).evaluate((one) => { one.click(); one.click(); });
+  await until(page, () => document.querySelectorAll(".entry").length === 300);
+  assert.equal(await page.locator(".notice.bad").count(), 0);
+  assert.equal(await page.evaluate(() => new Set([...document.querySelectorAll(".entry")].map((one) => one.id)).size), 300);
+  await page.context().close();
+});
+
+test("a masked secret is shown to who may manage, entry by entry", { timeout: 60_000 }, async () => {
+  const id = "99999999-1111-4111-8111-999999999999", secret = `sk-ant-api03-${"a1B2".repeat(24)}`;
+  stage.write(id, "masked", [["user", `use ${secret} for it`], ["assistant", "It is used."]]);
+  await stage.allow("manage");
+  const page = await stage.open({ path: address(id) });
+  await page.getByText("It is used.").waitFor();
+  assert.doesNotMatch(await page.locator(".talk").innerText(), /a1B2/);
+  await page.getByRole("button", { name: "show 1 masked secret" }).click();
+  await page.locator(".entry.user", { hasText: secret }).waitFor();
+  assert.equal(await page.getByRole("button", { name: /masked secret/ }).count(), 0);
+  assert.deepEqual(page.wrong, []);
+  await page.context().close();
+});
+
 test("row 68 a recording plays, seeks, has marks, and ends as the live screen", { timeout: 60_000 }, async () => {
   const id = stage.create("film", "printf '\\033[31mred one\\033[0m\\r\\n'; read a; printf 'second line\\r\\n'; read b; printf '\\033[2J\\033[Hlast \\033[1;44mblue\\033[0m 日本'; cat", 50, 8);
   stage.run("wait", "film", "--text", "one");
@@ -212,6 +279,7 @@ test("row 70 empty, incomplete, refused, gone and may-have-been-applied have the
     await page.getByRole("button", { name: "Pin" }).click();
     await page.locator(".notice.bad", { hasText: "it is pinned by another user ask them" }).waitFor();
     assert.equal(await page.getByRole("button", { name: /again|retry/i }).count(), 0);
+    await picture(page, `refused-${colorScheme}`);
     await page.unroute("**/v1/sessions/*/pin");
     // May have been applied: says so, and how to look.
     await answer(page, "**/v1/sessions/*/pin", 504, error("MAY_HAVE_APPLIED", "the daemon did not answer", "look at `ostler pins`"));
@@ -219,7 +287,10 @@ test("row 70 empty, incomplete, refused, gone and may-have-been-applied have the
     await page.locator(".notice.bad", { hasText: "It may have been applied" }).waitFor();
     await picture(page, `may-have-been-applied-${colorScheme}`);
     await page.goto(`${stage.url}/s/claude-code:99999999-9999-4999-8999-999999999999`);
-    await page.locator(".notice.bad").waitFor();
+    await page.getByRole("heading", { name: "Not found" }).waitFor();
+    // What was looked for and what helps are set off, and the way back is there.
+    assert.deepEqual(await page.locator(".notice.bad code").allInnerTexts(), ["claude-code:99999999-9999-4999-8999-999999999999", "ostler ls -a"]);
+    await page.getByRole("link", { name: "← overview" }).waitFor();
     await picture(page, `gone-${colorScheme}`);
     await page.context().close();
     const incomplete = await stage.open({ browser: { colorScheme }, before: (page) => page.routeWebSocket("**/v1/stream", (socket) => {
@@ -242,18 +313,26 @@ async function picture(page, name) {
   if (process.env.OSTLER_PICTURES) await page.screenshot({ path: join(process.env.OSTLER_PICTURES, `${name}.png`) });
 }
 
+/** The same in both themes. */
+async function pictures(page, name) {
+  for (const colorScheme of ["light", "dark"]) {
+    await page.emulateMedia({ colorScheme });
+    await picture(page, `${name}-${colorScheme}`);
+  }
+}
+
 test("row 70 a machine without agents says where it looked, a quiet one what ended", { timeout: 60_000 }, async () => {
   const bare = await Stage.start({ agents: false });
   try {
     const page = await bare.open();
     await page.getByText("No agent was found on this machine.").waitFor();
     await page.getByText("/.claude").first().waitFor();
-    await picture(page, "no-agents-light");
+    await pictures(page, "no-agents");
     bare.write(IDS.rests, "tests", [["user", "fix the flaky test"], ["assistant", "Fixed."]]);
     await page.reload();
     await page.getByText("All quiet. Nothing is running.").waitFor();
     await page.locator(".empty .srow", { hasText: "fix the flaky test" }).waitFor();
-    await picture(page, "quiet-light");
+    await pictures(page, "quiet");
     for (const [path, words] of [["/search?q=nosuchword", "Nothing found."], ["/access", "Nothing is lent."], ["/clean", "Nothing to collect."]]) {
       await page.goto(bare.url + path);
       await page.getByText(words).first().waitFor();

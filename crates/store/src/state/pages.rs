@@ -62,6 +62,9 @@ impl StateStore {
         if let Some(command) = &note.command {
             detail["command"] = json!(command);
         }
+        if let Some(outcome) = &note.outcome {
+            detail["outcome"] = json!(outcome);
+        }
         let id = "select 'page.' || lower(hex(randomblob(16)))";
         let id: String = transaction.query_row(id, [], |row| row.get(0)).map_err(&failed)?;
         let told = (note.agent.as_str(), note.session.as_str());

@@ -207,6 +207,29 @@ fn row_40_rude_clients_cost_nobody_else_anything() {
     assert_eq!(web.get("/v1/tab", &token).status, 200);
 }
 
+#[test]
+fn row_40_who_reads_nothing_gives_its_place_to_others() {
+    let home = TempHome::new();
+    let web = WebUnderTest::start(&home, "");
+    let token = web.sign_in();
+    let host = web.host();
+    let shell = web.get("/", "").text();
+    let style = shell.split('"').find(|part| part.ends_with("style.css")).unwrap().to_owned();
+    let font = style.replace("style.css", "mono.ttf");
+    let asks = format!("GET {font} HTTP/1.1\r\nHost: {host}\r\n\r\n").repeat(40);
+    let deaf: Vec<_> = (0..300)
+        .map(|_| {
+            let mut stream = web.connect();
+            stream.write_all(asks.as_bytes()).unwrap();
+            stream
+        })
+        .collect();
+    let begun = Instant::now();
+    assert_eq!(web.get("/v1/tab", &token).status, 200);
+    assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+    drop(deaf);
+}
+
 /// How many may wait and follow at once.
 const MOST_LASTING: usize = 32;
 
@@ -366,6 +389,49 @@ fn row_44_a_revoked_tab_loses_its_socket_within_a_second() {
     assert!(revoked.elapsed() < Duration::from_secs(1), "{:?}", revoked.elapsed());
     assert_eq!(web.get("/v1/tab", &token).status, 401);
     run(&home, &format!("web revoke {name}")).exits(2);
+}
+
+#[test]
+fn row_44_a_revoked_tab_loses_its_streams_within_a_second() {
+    let home = sample_home();
+    let web = WebUnderTest::start(&home, "--allow manage");
+    let token = web.sign_in();
+    make_event(&home, &web, &token);
+    let mut stream = web.connect();
+    let host = web.host();
+    let head = format!(
+        "GET /v1/events?follow=true&since=0 HTTP/1.1\r\nHost: {host}\r\n\
+         Authorization: Bearer {token}\r\nConnection: close\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    assert_eq!(read_status(&mut stream), 200);
+    run(&home, "web revoke tab-1").exits(0);
+    let revoked = Instant::now();
+    let mut rest = String::new();
+    stream.read_to_string(&mut rest).unwrap();
+    assert!(revoked.elapsed() < Duration::from_secs(1), "{:?}", revoked.elapsed());
+    assert!(rest.contains("\"UNAUTHORIZED\""), "the last line says why: {rest}");
+    // It is whole: the last chunk is there.
+    assert!(rest.ends_with("\r\n0\r\n\r\n"), "{rest}");
+}
+
+#[test]
+fn row_44_a_revoked_tab_waits_for_nothing() {
+    let home = TempHome::new();
+    let web = WebUnderTest::start(&home, "--allow manage");
+    let token = web.sign_in();
+    let made = json!({ "command": ["/bin/cat"], "cols": 40, "rows": 8 });
+    let made = web.call("POST", "/v1/terminals", &token, &made);
+    let id = made.json()["result"]["sessionId"].as_str().unwrap().to_owned();
+    let path = format!("/v1/terminals/{id}/wait");
+    let refused = std::thread::scope(|scope| {
+        let asked = scope
+            .spawn(|| web.call("POST", &path, &token, &json!({ "text": "never", "timeout": 0 })));
+        run(&home, "web revoke tab-1").exits(0);
+        asked.join().unwrap()
+    });
+    assert_eq!(refused.status, 401, "{}", refused.text());
+    run(&home, &format!("destroy --force {id}")).exits(0);
 }
 
 #[test]

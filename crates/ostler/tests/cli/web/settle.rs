@@ -1,5 +1,6 @@
 //! What a page asked for while something died, or while somebody else writes.
 
+use std::io::Write;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -9,6 +10,7 @@ use testkit::pause::Pauses;
 
 use super::client::WebUnderTest;
 use crate::cli::daemon::Daemon;
+use crate::cli::live::wait_until;
 use crate::cli::run::{ostler, run, sample_home};
 
 const SESSION: &str = "666e4f9b-6b85-4b9f-83d1-1435ba512bba";
@@ -66,6 +68,49 @@ fn row_41_killed_while_it_applies_the_journal_settles_it() {
         }
         assert_eq!(std::fs::read(&old).unwrap(), content, "{point}");
     }
+}
+
+/// Whether a server still has a connection with a client of that port.
+fn has_connection(web: &WebUnderTest, client: u16) -> bool {
+    let table = std::fs::read_to_string(format!("/proc/{}/net/tcp", web.pid())).unwrap();
+    let (ours, theirs) = (format!(":{:04X}", web.port), format!(":{client:04X}"));
+    // Established, or left by the client alone.
+    table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>()).any(|words| {
+        words[1].ends_with(&ours) && words[2].ends_with(&theirs) && ["01", "08"].contains(&words[3])
+    })
+}
+
+#[test]
+fn row_45_an_act_is_an_event_also_when_its_client_has_left() {
+    let home = sample_home();
+    let pauses = Pauses::new();
+    let web = start_paused(&home, &pauses);
+    let token = web.sign_in();
+    pauses.arm("api.running");
+    let mut client = web.connect();
+    let (host, body) = (web.host(), r#"{"note":"keep"}"#);
+    let head = format!(
+        "PUT /v1/sessions/{SESSION}/pin HTTP/1.1\r\nHost: {host}\r\n\
+         Authorization: Bearer {token}\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    client.write_all(head.as_bytes()).unwrap();
+    pauses.wait("api.running");
+    let port = client.local_addr().unwrap().port();
+    drop(client);
+    wait_until("the server has seen that its client left", || !has_connection(&web, port));
+    pauses.release("api.running");
+    let event = |events: &str| {
+        let line = events.lines().find(|line| line.contains("page.command"))?;
+        serde_json::from_str::<Value>(line).ok()
+    };
+    wait_until("the act is an event", || {
+        event(&run(&home, "events --json").exits(0).stdout).is_some()
+    });
+    let told = event(&run(&home, "events --json").exits(0).stdout).unwrap();
+    assert_eq!(told["session"], SESSION, "{told}");
+    let detail = json!({ "by": "web:tab-1", "command": "pin", "outcome": "UNREAD" });
+    assert_eq!(told["detail"], detail, "{told}");
 }
 
 #[test]

@@ -539,6 +539,93 @@ fn row_50_the_end_of_a_terminal_is_told() {
     page.follow(&mut socket, "its end", |page| page.over);
 }
 
+/// The process that hosts a terminal.
+fn host_of(home: &TempHome, id: &str) -> String {
+    let told = run(home, &format!("inspect {id} --json")).exits(0).result();
+    let host = told["session"]["hostPid"].as_u64().or(told["hostPid"].as_u64());
+    host.unwrap_or_else(|| panic!("{told}")).to_string()
+}
+
+fn send_signal(signal: &str, pid: &str) {
+    assert!(std::process::Command::new("kill").args([signal, pid]).status().unwrap().success());
+}
+
+#[test]
+fn row_47_a_host_that_does_not_answer_holds_up_no_other_terminal() {
+    let home = TempHome::new();
+    let web = WebUnderTest::start(&home, "--allow type");
+    let token = web.sign_in();
+    let stuck = HostedUnderTest::create(&home, &["/bin/cat"]);
+    let good = HostedUnderTest::create(&home, &["/bin/cat"]);
+    let host = host_of(&home, &stuck.id);
+    send_signal("-STOP", &host);
+    let mut socket = web.open_socket(&token);
+    let mut other = web.open_socket(&token);
+    subscribe(&mut socket, &stuck.id);
+    for ch in [2, 3] {
+        socket.send(&json!({ "op": "sub", "ch": ch, "what": "terminal", "id": good.id }));
+    }
+    subscribe(&mut other, &good.id);
+    // On the same socket and on another, before anything is known of the one that does not answer.
+    let told = socket.hear_until("a frame", |told| told.get("ch").is_some());
+    assert!(told.get("gen").is_some() && told["ch"] != 1, "{told}");
+    let told = other.hear_until("a frame", |told| told.get("ch").is_some());
+    assert!(told.get("gen").is_some(), "{told}");
+    // What was asked of it before it was there counts once it is: here, that it is left.
+    socket.send(&json!({ "op": "take", "ch": 1 }));
+    socket.send(&json!({ "op": "unsub", "ch": 3 }));
+    send_signal("-CONT", &host);
+    let mut page = ShownPage::default();
+    loop {
+        match socket.hear() {
+            Heard::Json(frame) if frame["ch"] == 1 && frame.get("gen").is_some() => {
+                page.apply(&frame);
+                socket.send(&json!({ "op": "seen", "ch": 1, "gen": page.generation }));
+                if page.writer == "you" {
+                    break;
+                }
+            }
+            Heard::Json(told) if told["ch"] == 1 && told.get("error").is_some() => {
+                // It was given up before it went on: then it can be joined anew.
+                subscribe(&mut socket, &stuck.id);
+                socket.send(&json!({ "op": "take", "ch": 1 }));
+            }
+            Heard::Json(_) => {}
+            end => panic!("{end:?} while waiting for the keyboard"),
+        }
+    }
+}
+
+#[test]
+fn row_50_a_host_whose_program_was_replaced_is_watched_and_typed_into() {
+    let home = TempHome::new();
+    let old = home.write("bin/ostler", "");
+    let here = env!("CARGO_BIN_EXE_ostler");
+    std::fs::remove_file(&old).unwrap();
+    if std::fs::hard_link(here, &old).is_err() {
+        std::fs::copy(here, &old).unwrap();
+    }
+    let mut create = testkit::run::bare(old.to_str().unwrap(), &home);
+    create.args(["create", "--json", "--cols", "60", "--rows", "10", "--", "/bin/cat"]);
+    let made = ran(&mut create).exits(0).result();
+    let hosted =
+        HostedUnderTest { home: &home, id: made["sessionId"].as_str().unwrap().to_owned() };
+    // An upgrade puts another file in its place.
+    std::fs::remove_file(&old).unwrap();
+    std::fs::write(&old, "another release").unwrap();
+    let exe = std::fs::read_link(format!("/proc/{}/exe", host_of(&home, &hosted.id))).unwrap();
+    assert!(exe.to_string_lossy().ends_with("bin/ostler (deleted)"), "{exe:?}");
+    let web = WebUnderTest::start(&home, "--allow type");
+    let token = web.sign_in();
+    let mut socket = web.open_socket(&token);
+    subscribe(&mut socket, &hosted.id);
+    socket.send(&json!({ "op": "take", "ch": 1 }));
+    let mut page = ShownPage::default();
+    page.follow(&mut socket, "the keyboard", |page| page.writer == "you");
+    socket.send(&json!({ "op": "text", "ch": 1, "n": 1, "text": "still here" }));
+    page.follow(&mut socket, "what was typed", |page| page.text().contains("still here"));
+}
+
 #[test]
 fn row_50_a_host_that_is_killed_is_told_and_the_tab_lives() {
     let home = TempHome::new();
@@ -550,10 +637,7 @@ fn row_50_a_host_that_is_killed_is_told_and_the_tab_lives() {
     subscribe(&mut socket, &doomed.id);
     let mut page = ShownPage::default();
     page.follow(&mut socket, "the first frame", |page| page.generation > 0);
-    let told = run(&home, &format!("inspect {} --json", doomed.id)).exits(0).result();
-    let host = told["session"]["hostPid"].as_u64().or(told["hostPid"].as_u64());
-    let host = host.unwrap_or_else(|| panic!("{told}")).to_string();
-    std::process::Command::new("kill").args(["-9", &host]).status().unwrap();
+    send_signal("-9", &host_of(&home, &doomed.id));
     page.follow(&mut socket, "its end", |page| page.over);
     subscribe(&mut socket, &other.id);
     let mut page = ShownPage::default();

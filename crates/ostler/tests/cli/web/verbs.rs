@@ -77,29 +77,63 @@ fn row_31_what_stops_pins_finalizes_and_cleans_up_answers_as_the_document_says()
     told.begin();
     run(&home, "status").exits(0);
     told.kill();
-    let finalize = |dry: bool| {
-        let id = "claude-code:22222222-2222-4222-8222-222222222222";
-        verbs.call("POST", &format!("/v1/sessions/{id}/finalize"), &json!({ "dryRun": dry }))
-    };
+    let path = "/v1/sessions/claude-code:22222222-2222-4222-8222-222222222222/finalize";
     let table = routes(&verbs.document);
     let of_finalize = &table.iter().find(|(_, path, _)| path.ends_with("/finalize")).unwrap().2;
-    for dry in [true, false] {
-        let answer = finalize(dry);
+    let finalize = |body: &Value| {
+        let answer = verbs.call("POST", path, body);
         assert_eq!(answer.status, 200, "{}", answer.text());
         assert_fits(&verbs.document, of_finalize, &answer);
         let told = answer.json()["result"].clone();
-        assert_eq!(
-            (&told["dryRun"], told["ended"].as_array().unwrap().len()),
-            (&json!(dry), 1),
-            "{told}"
-        );
-    }
+        assert_eq!(told["ended"].as_array().unwrap().len(), 1, "{told}");
+        told
+    };
+    let shown = finalize(&json!({ "dryRun": true }));
+    assert_eq!(shown["dryRun"], true, "{shown}");
+    // Another process than the one that was shown: nothing is ended.
+    let other = verbs.call("POST", path, &json!({ "identity": "1:1" }));
+    assert_eq!((other.status, other.code().as_str()), (409, "REFUSED"), "{}", other.text());
+    assert_eq!(verbs.call("POST", path, &json!({})).status, 400);
+    let done = finalize(&json!({ "identity": shown["ended"][0]["identity"] }));
+    assert_eq!(done["dryRun"], false, "{done}");
     let plan = verbs.fits("GET", "/v1/gc", "", &Value::Null);
     let hash = plan["plan"].clone();
     let done = verbs.fits("POST", "/v1/gc", "", &json!({ "planHash": hash }));
     if let Some(receipt) = done["receipt"].as_str() {
         verbs.fits("POST", "/v1/receipts/{id}/undo", receipt, &Value::Null);
     }
+    // Each act is an event, and what was only shown or refused is none.
+    verbs.fits("PUT", "/v1/sessions/{id}/pin", ID, &json!({ "note": "the last" }));
+    let commands = || -> Vec<String> {
+        let events = run(&home, "events --json").exits(0).stdout;
+        let events = events.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let acts = events.filter(|event| event["kind"] == "page.command");
+        acts.map(|event| event["detail"]["command"].as_str().unwrap().to_owned()).collect()
+    };
+    wait_until("the last act is an event", || {
+        commands().iter().filter(|one| *one == "pin").count() == 2
+    });
+    let times = |command: &str| commands().iter().filter(|one| *one == command).count();
+    assert_eq!((times("stop"), times("finalize"), times("pin --remove")), (1, 1, 1));
+}
+
+#[test]
+fn an_entry_is_revealed_to_who_may_manage_and_that_is_an_event() {
+    let home = TempHome::new();
+    let secret = format!("sk-ant-api03-{}", "a1B2".repeat(24));
+    claude_session(&home, ID, "/home/user/repo", &format!("use {secret}"));
+    let verbs = VerbsUnderTest::start(&home);
+    let talk = verbs.fits("GET", "/v1/sessions/{id}/talk", ID, &Value::Null);
+    let masked = talk["entries"].as_array().unwrap().iter().find(|one| one["masked"] == 1);
+    let masked = masked.unwrap_or_else(|| panic!("{talk}"));
+    assert!(!talk.to_string().contains(&secret), "{talk}");
+    let body = json!({ "entry": masked["number"] });
+    let shown = verbs.fits("POST", "/v1/sessions/{id}/reveal", ID, &body);
+    assert_eq!(shown["entries"].as_array().unwrap().len(), 1, "{shown}");
+    assert!(shown.to_string().contains(&secret), "{shown}");
+    let events = || run(&home, "events --json").exits(0).stdout;
+    wait_until("it is an event", || events().contains("logs --blocks --reveal"));
+    assert!(!events().contains(&secret));
 }
 
 /// An agent that takes prompts, in a terminal.
