@@ -117,7 +117,7 @@ impl Return<'_> {
                             return Ok(Err(io_refusal(path, &error)));
                         }
                     }
-                    Ok(self.rename_back(aside, path).map_err(|error| io_refusal(path, &error)))
+                    self.bring_to_free_place(aside, begun)
                 }
                 _ => self.bring_back(&content, begun),
             },
@@ -164,11 +164,23 @@ impl Return<'_> {
         if is_there(path) && sys::relocate::is_same_tree(content, path).unwrap_or(false) {
             return Ok(Ok(path.to_owned()));
         }
+        self.bring_to_free_place(content, begun)
+    }
+
+    /// Gives what lies at `from` the best name that is free, across devices if it must. Where it goes is written down
+    /// first.
+    fn bring_to_free_place(
+        &mut self,
+        from: &Path,
+        begun: &BegunStep,
+    ) -> Result<Back, CollectError> {
+        let path = begun.path.0.as_path();
+        let failed = |error: io::Error| io_refusal(path, &error);
         let Some(to) = self.places(path).into_iter().find(|place| !is_there(place)) else {
             return Ok(Err(failed(io::ErrorKind::AlreadyExists.into())));
         };
         let step = begun.step;
-        let print = match of_path(content) {
+        let print = match of_path(from) {
             Ok(print) => Some(print),
             Err(error) => return Ok(Err(failed(error))),
         };
@@ -180,10 +192,10 @@ impl Return<'_> {
             to: JournalPath(to.clone()),
             print,
         })?;
-        let back = match sys::trash::rename_noreplace(content, &to) {
+        let back = match sys::trash::rename_noreplace(from, &to) {
             // A copy gets the name when it is whole.
             Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
-                match self.copy_beside(content, &to, step)? {
+                match self.copy_beside(from, &to, step)? {
                     Ok(by) => sys::trash::rename_noreplace(&by, &to).inspect_err(|_| drop_own(&by)),
                     Err(error) => Err(error),
                 }

@@ -269,6 +269,24 @@ fn d1_the_only_copy_outlasts_what_was_made_in_its_place_since() {
     }
 }
 
+/// What has a private name is on its way back when undoing is killed: it is not asked for where it was any more.
+#[test]
+fn d1_an_undo_of_what_was_set_aside_that_is_killed_is_known() {
+    let Some(bench) = Bench::across() else { return skipped() };
+    let path = bench.transcript();
+    bench.kill_at("reap.aside", TRANSCRIPTS);
+    std::fs::write(&path, "theirs").unwrap();
+    bench.run("gc --yes --json").exits(0);
+    assert_eq!(bench.undecided().as_array().unwrap().len(), 1);
+    bench.kill_at("undo.put-back", "undo --beside");
+    std::fs::remove_file(&path).unwrap();
+    bench.run("gc --yes --json").exits(0);
+    assert_eq!(bench.verified()["interrupted"], 0);
+    assert_eq!(bench.undecided().as_array().unwrap().len(), 0);
+    let listed = bench.run("trash ls --json").exits(0).result();
+    assert_eq!(listed["receipts"][0]["items"][0]["state"], "undone", "{listed}");
+}
+
 /// Killed between the copy in the vault and the move, or in the middle of the plan: the copy is listed.
 #[test]
 fn d3_a_copy_in_the_vault_is_listed_before_the_transcript_goes() {
