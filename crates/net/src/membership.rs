@@ -261,6 +261,13 @@ pub async fn admit_member(
     }
     hub.file.operators_version += 1;
     check_list_fits(&hub)?;
+    if let Some((one, other)) = hub.find_shared_key() {
+        return Err(HelperFailure::new(
+            HelperFailureKind::Refused,
+            format!("{other} would connect with the key of {one}"),
+            "keys are made where they are used: `ostler fleet join --new` there makes new ones",
+        ));
+    }
     hub.save()?;
     apply_to_engine(&hub).await?;
     sys::pause::pause_at("fleet.admit.applied");

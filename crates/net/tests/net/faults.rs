@@ -203,7 +203,7 @@ fn kill_at(home: &TempHome, words: &[&str], point: &str) {
 
 /// Every point at which a command that changes a fleet can be killed, by the sources.
 fn points_of_membership() -> std::collections::BTreeSet<String> {
-    let sources = ["membership", "hub", "hub_setup"].map(|name| {
+    let sources = ["membership", "hub", "hub_setup", "fleet_files"].map(|name| {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("src/{name}.rs"));
         std::fs::read_to_string(path).unwrap()
     });
@@ -262,13 +262,19 @@ fn row_27_whatever_is_killed_while_it_joins_or_admits_can_be_done_again() {
         assert!(matches!(again.code, 0 | 3), "{again:?}");
         assert_eq!(hub.member(name), None, "{point}");
     }
-    // Leaving, killed after it was noted: the keys are given up by doing it again.
-    kill(&witness, &["fleet", "leave"], "fleet.leave.noted");
-    let seed = witness.join(".local/state/ostler/fleet/seal.seed");
-    assert_ne!(std::fs::read(&seed).unwrap(), b"");
-    fleet_run(&witness, &["fleet", "status"]).exits(13);
+    // Leaving, killed after it was noted and between its keys: they are given up by doing it again.
+    let seed = |name: &str| {
+        std::fs::read(witness.join(format!(".local/state/ostler/fleet/{name}.seed"))).unwrap()
+    };
+    for point in ["fleet.leave.noted", "fleet.keys.sealed"] {
+        kill(&witness, &["fleet", "leave"], point);
+        assert_ne!(seed("seal"), b"", "{point}");
+        fleet_run(&witness, &["fleet", "status"]).exits(13);
+    }
     fleet_run(&witness, &["fleet", "leave"]).exits(0);
-    assert_eq!(std::fs::read(&seed).unwrap(), b"");
+    for name in ["seal", "link", "operator-seal", "operator-link"] {
+        assert_eq!(seed(name), b"", "{name}");
+    }
     fleet_run(&witness, &["fleet", "leave"]).exits(13);
     // And with the hub itself: what was half made is made again, what was made can be run.
     for (point, code) in
