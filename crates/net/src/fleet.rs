@@ -287,7 +287,8 @@ pub async fn fleet_sessions(
     if !hosts.is_empty() {
         let mut wanted = Vec::new();
         for host in hosts {
-            wanted.push(find_view(&picture.members, host)?.id.clone());
+            let found = find_view(&picture.members, host);
+            wanted.push(found.map_err(|failure| unless_lost(failure, host, &hub))?.id.clone());
         }
         picture.members.retain(|member| wanted.contains(&member.id));
         picture.sessions.retain(|session| wanted.contains(&session.member.id));
@@ -306,6 +307,19 @@ pub async fn fleet_sessions(
         hub,
         incomplete: picture.incomplete,
     })
+}
+
+/// Only the hub knows whom there is: without it, one that this machine never read of may well be a member.
+fn unless_lost(failure: HelperFailure, host: &str, hub: &HubView) -> HelperFailure {
+    if hub.reachable || failure.kind != HelperFailureKind::NotFound {
+        return failure;
+    }
+    let reason = hub.reason.as_deref().unwrap_or("the hub cannot be reached");
+    HelperFailure::new(
+        HelperFailureKind::Unreachable,
+        format!("{reason}, and nothing is known here of `{host}`"),
+        "`ostler fleet status` tells more; `--via ssh` runs a command there without the hub",
+    )
 }
 
 pub(crate) fn find_view<'a>(
