@@ -455,13 +455,16 @@ pub async fn set_operator(
         return Err(HelperFailure::new(
             HelperFailureKind::NotFound,
             format!("there is no operator `{name}`"),
-            "an operator's keys come with `ostler fleet join --level`; `ostler fleet operator ls` lists them",
+            "an operator's keys come with `ostler fleet join --level`; `ostler fleet operator` lists them",
         ));
     };
-    match level.filter(|level| *level > FleetLevel::None) {
-        Some(level) => operator.level = level,
-        None => hub.file.operators.retain(|one| one.name != name),
+    operator.level = level.unwrap_or(operator.level);
+    match until {
+        Some(OperatorEnd::At(end)) => operator.not_after = Some(end),
+        Some(OperatorEnd::Never) => operator.not_after = None,
+        None => {}
     }
+    hub.file.operators.retain(|one| one.level > FleetLevel::None);
     hub.file.operators_version += 1;
     hub.save()?;
     apply_to_engine(&hub).await?;
