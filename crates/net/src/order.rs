@@ -510,15 +510,19 @@ async fn order_by_ssh(
         true => ORDER_READ_TIMEOUT,
         false => SSH_RUN_TIMEOUT,
     };
+    // One span for all of it.
+    let begun = Instant::now();
+    let left = |most: Duration| timeout.saturating_sub(begun.elapsed()).min(most);
     if level > FleetLevel::Read {
         // A member that cannot be reached for this was not sent the order either.
-        let greeting = run_by_ssh(target, &["version".to_owned()], ORDER_READ_TIMEOUT).await?;
+        let most = left(ORDER_READ_TIMEOUT);
+        let greeting = run_by_ssh(target, &["version".to_owned()], most).await?;
         if greeting.exit != 0 {
             return Err(unreachable_by_ssh(target, &greeting.stderr));
         }
     }
     let words = rule.command_line(&request.args, request.json);
-    let run = run_by_ssh(target, &words, timeout).await;
+    let run = run_by_ssh(target, &words, left(timeout)).await;
     let lost = |reason: &str| {
         HelperFailure::new(
             HelperFailureKind::MayHaveApplied,
