@@ -71,6 +71,9 @@ impl Drop for Stage {
     }
 }
 
+/// How late the end of an attachment may be seen on a busy machine.
+const LATE: Duration = Duration::from_secs(2);
+
 fn screen_of(home: &TempHome, terminal: &str) -> String {
     fleet_run(home, &["snapshot", terminal, "--format", "text"]).stdout
 }
@@ -361,10 +364,14 @@ fn row_75_a_viewer_that_is_gone_is_not_served_for_longer_than_half_a_minute() {
     });
     let begun = Instant::now();
     signal_process(helper.expect("a helper that views"), "-KILL");
-    stage.wait_for(&stage.laptop, "view", "it may go on there");
-    while stage.viewers() > 0 {
-        assert!(begun.elapsed() < STREAM_LIFETIME + PATIENCE, "it is still served");
-        std::thread::sleep(Duration::from_millis(200));
+    loop {
+        let asked_at = begun.elapsed();
+        if stage.viewers() == 0 {
+            break;
+        }
+        assert!(asked_at < STREAM_LIFETIME + LATE, "it is still served after {asked_at:?}");
+        std::thread::sleep(Duration::from_millis(50));
     }
+    stage.wait_for(&stage.laptop, "view", "it may go on there");
     let _ = &stage.hub;
 }
