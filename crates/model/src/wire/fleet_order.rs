@@ -74,6 +74,8 @@ pub const ORDER_RULES: &[OrderRule] = &[
     rule("access list", Read, &[]),
     rule("inspect", Read, &[]),
     rule("snapshot", Read, &["format", "include-scrollback", "include-cells"]),
+    // Not `out`: where a picture goes there is nobody else's to say.
+    rule("screenshot", Read, &["profile", "show-cursor", "hide-cursor"]),
     rule("outcome", Read, &[]),
     OrderRule { always: &["no-sweep"], ..rule("doctor", Read, &["no-sweep"]) },
     OrderRule { always: &["no-sweep"], ..rule("status", Read, &["all", "no-sweep"]) },

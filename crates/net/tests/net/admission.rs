@@ -155,6 +155,12 @@ fn more_than_looking_is_given_only_by_whoever_says_so() {
     assert_eq!(level_of(&["--level", "drive"]), "drive");
     assert_eq!(level_of(&["--level", "reap", "--ssh", "far"]), "reap");
     assert_eq!(open_hub(&hub).file.operators[0].level.as_str(), "reap");
+    // Row 62: until when, which stays, too.
+    let end_of = || open_hub(&hub).file.operators[0].not_after.map(|end| end.to_string());
+    level_of(&["--until", "2027-01-01T00:00:00.000Z"]);
+    level_of(&["--level", "drive"]);
+    assert_eq!(end_of().as_deref(), Some("2027-01-01T00:00:00.000Z"));
+    level_of(&["--level", "reap"]);
     // How ssh reaches it stands in its certificate, and stays there.
     level_of(&[]);
     assert_eq!(open_hub(&hub).file.members[0].ssh.as_deref(), Some("far"));
