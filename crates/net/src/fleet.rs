@@ -179,21 +179,32 @@ impl FleetReader {
                 let mut picture = merge_records(&self.root, &records, self.me.as_deref());
                 self.fill_unreadable(&mut picture, cache);
                 self.write_cache(cache, &picture);
-                let hub = HubView {
-                    url: self.url.clone(),
-                    reachable: true,
-                    version: Some(version),
-                    reason: None,
-                };
-                (picture, hub)
+                (picture, self.reached(version))
             }
-            Err(error) => {
-                let reason = Some(error.to_string());
-                let hub =
-                    HubView { url: self.url.clone(), reachable: false, version: None, reason };
-                (self.read_cache_as_lost(cache, &error), hub)
-            }
+            Err(error) => self.look_back(cache, &error),
         }
+    }
+
+    /// The members alone, by their leases: what they published is not read, and so not judged either.
+    async fn look_at_leases(&self, cache: &Path, timeout: Duration) -> (FleetPicture, HubView) {
+        match self.read(None, timeout).await {
+            Ok((records, version)) => {
+                let picture = merge_records(&self.root, &records, self.me.as_deref());
+                (picture, self.reached(version))
+            }
+            Err(error) => self.look_back(cache, &error),
+        }
+    }
+
+    fn reached(&self, version: String) -> HubView {
+        let url = self.url.clone();
+        HubView { url, reachable: true, version: Some(version), reason: None }
+    }
+
+    fn look_back(&self, cache: &Path, error: &HubError) -> (FleetPicture, HubView) {
+        let (url, reason) = (self.url.clone(), Some(error.to_string()));
+        let hub = HubView { url, reachable: false, version: None, reason };
+        (self.read_cache_as_lost(cache, error), hub)
     }
 
     fn load_cache(&self, cache: &Path) -> Option<FleetCache> {
@@ -269,7 +280,7 @@ pub async fn fleet_status(
     timeout: Duration,
 ) -> Result<FleetStatusResult, HelperFailure> {
     let reader = FleetReader::find(home)?;
-    let (picture, hub) = reader.look(cache, false, timeout).await;
+    let (picture, hub) = reader.look_at_leases(cache, timeout).await;
     let FleetPicture { members, incomplete, .. } = picture;
     Ok(FleetStatusResult { site: reader.site, hub, members, incomplete })
 }
