@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::hosted::wire::AttachParams;
+use crate::time::Time;
 use crate::webhook::WebhookRecord;
 use crate::wire::FleetLevel;
 use crate::wire::fleet_order::{OrderArguments, OrderedRunResult};
@@ -102,6 +103,9 @@ pub enum FleetAsk {
         /// How operators reach it by ssh.
         #[serde(default)]
         ssh: Option<String>,
+        /// Until when it may do that; without it, what was said before holds.
+        #[serde(default)]
+        until: Option<Time>,
         /// How long its first lease is waited for.
         wait_ms: u64,
     },
@@ -113,11 +117,13 @@ pub enum FleetAsk {
     },
     /// To list operators.
     Operators,
-    /// To change an operator's level.
+    /// To change what an operator may do, or until when. What is not said stays.
     SetOperator {
         name: String,
-        /// The level; `None` removes the operator.
+        /// `none` removes the operator.
         level: Option<FleetLevel>,
+        #[serde(default)]
+        until: Option<OperatorEnd>,
     },
     /// How everybody is.
     #[serde(rename_all = "camelCase")]
@@ -285,6 +291,14 @@ pub struct DaemonPlace {
     pub version: String,
     /// The program that started the helper.
     pub program: PathBuf,
+}
+
+/// When an operator's right ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum OperatorEnd {
+    Never,
+    At(Time),
 }
 
 /// How the helper failed: it decides how the command ends.

@@ -179,21 +179,32 @@ impl FleetReader {
                 let mut picture = merge_records(&self.root, &records, self.me.as_deref());
                 self.fill_unreadable(&mut picture, cache);
                 self.write_cache(cache, &picture);
-                let hub = HubView {
-                    url: self.url.clone(),
-                    reachable: true,
-                    version: Some(version),
-                    reason: None,
-                };
-                (picture, hub)
+                (picture, self.reached(version))
             }
-            Err(error) => {
-                let reason = Some(error.to_string());
-                let hub =
-                    HubView { url: self.url.clone(), reachable: false, version: None, reason };
-                (self.read_cache_as_lost(cache, &error), hub)
-            }
+            Err(error) => self.look_back(cache, &error),
         }
+    }
+
+    /// The members alone, by their leases: what they published is not read, and so not judged either.
+    async fn look_at_leases(&self, cache: &Path, timeout: Duration) -> (FleetPicture, HubView) {
+        match self.read(None, timeout).await {
+            Ok((records, version)) => {
+                let picture = merge_records(&self.root, &records, self.me.as_deref());
+                (picture, self.reached(version))
+            }
+            Err(error) => self.look_back(cache, &error),
+        }
+    }
+
+    fn reached(&self, version: String) -> HubView {
+        let url = self.url.clone();
+        HubView { url, reachable: true, version: Some(version), reason: None }
+    }
+
+    fn look_back(&self, cache: &Path, error: &HubError) -> (FleetPicture, HubView) {
+        let (url, reason) = (self.url.clone(), Some(error.to_string()));
+        let hub = HubView { url, reachable: false, version: None, reason };
+        (self.read_cache_as_lost(cache, error), hub)
     }
 
     fn load_cache(&self, cache: &Path) -> Option<FleetCache> {
@@ -269,7 +280,7 @@ pub async fn fleet_status(
     timeout: Duration,
 ) -> Result<FleetStatusResult, HelperFailure> {
     let reader = FleetReader::find(home)?;
-    let (picture, hub) = reader.look(cache, false, timeout).await;
+    let (picture, hub) = reader.look_at_leases(cache, timeout).await;
     let FleetPicture { members, incomplete, .. } = picture;
     Ok(FleetStatusResult { site: reader.site, hub, members, incomplete })
 }
@@ -287,7 +298,8 @@ pub async fn fleet_sessions(
     if !hosts.is_empty() {
         let mut wanted = Vec::new();
         for host in hosts {
-            wanted.push(find_view(&picture.members, host)?.id.clone());
+            let found = find_view(&picture.members, host);
+            wanted.push(found.map_err(|failure| unless_lost(failure, host, &hub))?.id.clone());
         }
         picture.members.retain(|member| wanted.contains(&member.id));
         picture.sessions.retain(|session| wanted.contains(&session.member.id));
@@ -306,6 +318,19 @@ pub async fn fleet_sessions(
         hub,
         incomplete: picture.incomplete,
     })
+}
+
+/// Only the hub knows whom there is: without it, one that this machine never read of may well be a member.
+fn unless_lost(failure: HelperFailure, host: &str, hub: &HubView) -> HelperFailure {
+    if hub.reachable || failure.kind != HelperFailureKind::NotFound {
+        return failure;
+    }
+    let reason = hub.reason.as_deref().unwrap_or("the hub cannot be reached");
+    HelperFailure::new(
+        HelperFailureKind::Unreachable,
+        format!("{reason}, and nothing is known here of `{host}`"),
+        "`ostler fleet status` tells more; `--via ssh` runs a command there without the hub",
+    )
 }
 
 pub(crate) fn find_view<'a>(

@@ -185,12 +185,16 @@ impl FleetDir {
         self.read_key(name)?.ok_or_else(|| read_failure(&self.path.join(name), "it is missing"))
     }
 
-    /// Forgets the keys of a member that leaves: their files are emptied.
+    /// Forgets the keys of a member that leaves: their files are emptied. The seal goes last: as long as it is there,
+    /// a command that was killed on the way can be done again.
     pub fn give_up_keys(&self) -> Result<(), HelperFailure> {
-        [LINK_SEED, SEAL_SEED, OPERATOR_LINK_SEED, OPERATOR_SEAL_SEED]
-            .into_iter()
-            .filter(|name| self.has(name))
-            .try_for_each(|name| self.write(name, b""))
+        let give_up = |name: &str| match self.has(name) {
+            true => self.write(name, b""),
+            false => Ok(()),
+        };
+        [OPERATOR_LINK_SEED, OPERATOR_SEAL_SEED, LINK_SEED].into_iter().try_for_each(give_up)?;
+        sys::pause::pause_at("fleet.keys.sealed");
+        give_up(SEAL_SEED)
     }
 }
 

@@ -26,6 +26,14 @@ pub enum NoticeOutcome {
     ReadAgain,
 }
 
+/// A page as it is held. Revisions are counted anew by every run of a member's daemon.
+#[derive(Debug)]
+struct WatchedPage {
+    incarnation: String,
+    rev: u64,
+    record: StoredRecord,
+}
+
 /// One member as it is held.
 #[derive(Debug)]
 struct WatchedMember {
@@ -33,7 +41,7 @@ struct WatchedMember {
     meta: StoredRecord,
     lease: Option<StoredRecord>,
     read_lease: Option<MemberLease>,
-    pages: BTreeMap<String, (u64, StoredRecord)>,
+    pages: BTreeMap<String, WatchedPage>,
     heard: Instant,
     view: Option<MemberView>,
     sessions: BTreeMap<(String, String), FleetSession>,
@@ -92,12 +100,12 @@ impl FleetWatch {
             let rest = record.subject.strip_prefix("$KV.inv.").unwrap_or("").to_owned();
             let Some((id, name)) = rest.split_once('.') else { continue };
             if let Some(member) = self.members.get_mut(id) {
-                let rev = member
+                let (incarnation, rev) = member
                     .certificate
                     .as_ref()
                     .and_then(|certificate| read_page(certificate, name, &record.bytes).ok())
-                    .map_or(0, |page| page.rev);
-                member.pages.insert(name.to_owned(), (rev, record));
+                    .map_or_else(Default::default, |page| (page.incarnation, page.rev));
+                member.pages.insert(name.to_owned(), WatchedPage { incarnation, rev, record });
             }
         }
         let mut changes = Vec::new();
@@ -126,7 +134,7 @@ impl FleetWatch {
             now: Some(now),
             meta: vec![member.meta.clone()],
             leases: member.lease.iter().cloned().collect(),
-            pages: member.pages.values().map(|(_, record)| record.clone()).collect(),
+            pages: member.pages.values().map(|page| page.record.clone()).collect(),
         };
         let picture = merge_records(&self.root, &records, None);
         let mut changes = Vec::new();
@@ -182,7 +190,8 @@ impl FleetWatch {
                 // Which of two runs is the newer one only the hub knows.
                 _ => return NoticeOutcome::ReadAgain,
             }
-            let newest = member.pages.values().map(|(rev, _)| *rev).max().unwrap_or(0);
+            let own = member.pages.values().filter(|page| page.incarnation == lease.incarnation);
+            let newest = own.map(|page| page.rev).max().unwrap_or(0);
             if lease.rev > newest {
                 return NoticeOutcome::ReadAgain;
             }
@@ -195,11 +204,14 @@ impl FleetWatch {
             if held.is_none_or(|held| held.incarnation != page.incarnation) {
                 return NoticeOutcome::ReadAgain;
             }
-            if member.pages.get(what).is_some_and(|(rev, _)| *rev >= page.rev) {
+            let is_old =
+                |held: &WatchedPage| held.incarnation == page.incarnation && held.rev >= page.rev;
+            if member.pages.get(what).is_some_and(is_old) {
                 return NoticeOutcome::Ignored;
             }
             let record = record(format!("$KV.inv.{id}.{what}"));
-            member.pages.insert(what.to_owned(), (page.rev, record));
+            let (incarnation, rev) = (page.incarnation, page.rev);
+            member.pages.insert(what.to_owned(), WatchedPage { incarnation, rev, record });
         }
         NoticeOutcome::Changes(self.settle_member(id))
     }

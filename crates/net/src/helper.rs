@@ -114,15 +114,16 @@ async fn serve_fleet(home: &Path, cache: &Path, ask: FleetAsk) -> ExitCode {
         FleetAsk::JoinBySsh { target, name, level, new } => {
             print_answer(ssh::join_by_ssh(home, &target, &name, level, new).await)
         }
-        FleetAsk::Admit { request, level, ssh, wait_ms } => {
-            let admitted = membership::admit_member(home, &request, level, ssh, span(wait_ms));
+        FleetAsk::Admit { request, level, ssh, until, wait_ms } => {
+            let wait = span(wait_ms);
+            let admitted = membership::admit_member(home, &request, level, ssh, until, wait);
             print_answer(admitted.await)
         }
         FleetAsk::Leave => print_answer(membership::leave_fleet(home).await),
         FleetAsk::Evict { member } => print_answer(membership::evict_member(home, &member).await),
         FleetAsk::Operators => print_answer(membership::list_operators(home)),
-        FleetAsk::SetOperator { name, level } => {
-            print_answer(membership::set_operator(home, &name, level).await)
+        FleetAsk::SetOperator { name, level, until } => {
+            print_answer(membership::set_operator(home, &name, level, until).await)
         }
         FleetAsk::Overview { timeout_ms } => {
             print_answer(fleet::fleet_status(home, cache, span(timeout_ms)).await)

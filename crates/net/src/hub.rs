@@ -5,6 +5,7 @@
 //! write to another's (by a reply subject), erase a bucket (by a roll-up header) or have a put dropped (by a
 //! message id). `crates/net/tests/net/isolation.rs` tries each of these.
 
+use std::collections::HashMap;
 use std::fmt::Write;
 use std::net::IpAddr;
 use std::path::Path;
@@ -163,6 +164,23 @@ impl Hub {
             sys::pause::pause_at("fleet.reloaded");
         }
         Ok(())
+    }
+
+    /// Who would connect with the key of somebody else: an engine that is given one key twice does not start.
+    pub fn find_shared_key(&self) -> Option<(String, String)> {
+        let HubFile { members, operators, .. } = &self.file;
+        let own = [&self.admin, &self.system].map(|key| ("the hub".to_owned(), key.public_key()));
+        let members =
+            members.iter().map(|one| (format!("member `{}`", one.name), one.link.clone()));
+        let operators =
+            operators.iter().map(|one| (format!("operator `{}`", one.name), one.link.clone()));
+        let mut holders: HashMap<String, String> = HashMap::new();
+        for (holder, key) in own.into_iter().chain(members).chain(operators) {
+            if let Some(other) = holders.insert(key, holder.clone()) {
+                return Some((other, holder));
+            }
+        }
+        None
     }
 
     /// What the engine counts: connections, messages, bytes.

@@ -22,7 +22,7 @@ use crate::daemon_client::DaemonClient;
 use crate::engine::{ENGINE_VERSIONS, is_engine_new_enough};
 use crate::fleet_files::{FleetDir, LINK_SEED, LinkReport, MemberFile, SEAL_SEED, read_member};
 use crate::helper_input::HelperInput;
-use crate::inventory::{Inventory, plan_page_writes, take_inventory};
+use crate::inventory::{Inventory, plan_all_writes, plan_page_writes, take_inventory};
 use crate::lease::{
     FoundLease, HolderLife, HolderPulse, HolderWatch, LeaseClaimant, LeaseDecision, decide_lease,
 };
@@ -105,7 +105,10 @@ struct MemberLink {
     watch: Option<HolderWatch>,
     rival: Option<String>,
     inventory: Inventory,
+    /// What this run has published, page by page.
     published: Option<Inventory>,
+    /// The connection over which everything was said; whatever the hub forgot before it has to be said again.
+    said_over: Option<u64>,
     pages: PublishedPages,
     report: LinkReport,
 }
@@ -174,6 +177,7 @@ impl MemberLink {
             rival: None,
             inventory: Inventory::default(),
             published: None,
+            said_over: None,
             pages: PublishedPages::default(),
             report,
         })
@@ -228,8 +232,6 @@ impl MemberLink {
                 Some(event) = hub.events.recv() => {
                     self.note_event(&event);
                     if matches!(event, Event::Connected) {
-                        // What the hub forgot is published again.
-                        self.published = None;
                         renewal = Box::pin(tokio::time::sleep(Duration::ZERO));
                     }
                 }
@@ -378,7 +380,7 @@ impl MemberLink {
     async fn settle_conflict(&mut self, hub: &mut HubConnection, found: u64) -> bool {
         if found < self.sequence {
             // Smaller than ours or nothing: the hub lost data. It is all said again.
-            (self.sequence, self.published) = (found, None);
+            (self.sequence, self.said_over) = (found, None);
             return true;
         }
         // Often a renewal of our own, which a hub that hung stored after it was given up.
@@ -431,16 +433,13 @@ impl MemberLink {
     /// Publishes the pages that the hub does not have as they are.
     async fn publish_changes(&mut self, hub: &mut HubConnection) {
         let pages = self.pages.with(self.inventory.pages.keys());
-        let writes: Vec<_> = match &self.published {
-            Some(before) => plan_page_writes(before, &self.inventory),
-            // Also those that are empty now: the hub may have something there.
-            None => {
-                let sessions = |name: &String| self.inventory.pages.get(name).cloned();
-                pages
-                    .names()
-                    .map(|name| (name.clone(), sessions(&name).unwrap_or_default()))
-                    .collect()
+        let connects = hub.count_connects();
+        let writes = match &self.published {
+            Some(before) if self.said_over == Some(connects) => {
+                plan_page_writes(before, &self.inventory)
             }
+            // Also those that are empty now: the hub may have something there.
+            before => plan_all_writes(before.as_ref(), &self.inventory, pages.names()),
         };
         // The lease says of a page that it may be there before it is: the next run has to know.
         let before = std::mem::replace(&mut self.pages, pages);
@@ -448,8 +447,11 @@ impl MemberLink {
             self.pages = before;
             return;
         }
+        // Until all of it is there, nobody knows what is: a write that was given up may be stored late.
+        self.said_over = None;
         for (name, sessions) in writes {
             self.rev += 1;
+            let published = sessions.clone();
             let looked_ago = self.looked_at.map_or(Duration::ZERO, |at| at.elapsed());
             let looked = model::time::whole_millis(looked_ago);
             let sessions = sessions.into_iter().map(|mut session| {
@@ -472,12 +474,14 @@ impl MemberLink {
             let subject = format!("$KV.inv.{}.{name}", self.member.id);
             if let Err(error) = hub.put_record(&subject, None, sealed.clone()).await {
                 tracing::debug!(%error, page = name, "not published");
-                // Everything is compared again with what was published before.
                 return;
             }
             self.tell(hub, &name, sealed).await;
+            if let Some(before) = &mut self.published {
+                before.pages.insert(name, published);
+            }
         }
-        self.published = Some(self.inventory.clone());
+        (self.published, self.said_over) = (Some(self.inventory.clone()), Some(connects));
     }
 
     /// Whether the lease may be taken; says so where it may not. Another holder is watched from one renewal to the

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use model::helper::{HelperFailure, HelperFailureKind};
+use model::helper::{HelperFailure, HelperFailureKind, OperatorEnd};
+use model::time::Time;
 use model::wire::{
     FleetAdmitResult, FleetDepartureResult, FleetJoinResult, FleetLevel, FleetOperatorsResult,
     OperatorView,
@@ -213,6 +214,7 @@ pub async fn admit_member(
     line: &str,
     level: Option<FleetLevel>,
     ssh: Option<String>,
+    until: Option<Time>,
     wait: Duration,
 ) -> Result<FleetAdmitResult, HelperFailure> {
     let request = JoinRequest::from_line(line)?;
@@ -247,7 +249,11 @@ pub async fn admit_member(
     };
     hub.file.members.retain(|one| one.id != id);
     hub.file.members.push(certificate.clone());
-    hub.file.operators.retain(|one| !names.iter().flatten().any(|name| *name == one.name));
+    let is_same = |one: &FleetOperator| names.iter().flatten().any(|name| *name == one.name);
+    // Whoever is admitted again has no longer than before, unless somebody says so.
+    let known_end =
+        hub.file.operators.iter().find(|one| is_same(one)).and_then(|one| one.not_after);
+    hub.file.operators.retain(|one| !is_same(one));
     if let Some(keys) =
         request.operator.filter(|keys| level > FleetLevel::None && is_key(&keys.link))
     {
@@ -256,11 +262,18 @@ pub async fn admit_member(
             seal: keys.seal,
             link: keys.link,
             level,
-            not_after: None,
+            not_after: until.or(known_end),
         });
     }
     hub.file.operators_version += 1;
     check_list_fits(&hub)?;
+    if let Some((one, other)) = hub.find_shared_key() {
+        return Err(HelperFailure::new(
+            HelperFailureKind::Refused,
+            format!("{other} would connect with the key of {one}"),
+            "keys are made where they are used: `ostler fleet join --new` there makes new ones",
+        ));
+    }
     hub.save()?;
     apply_to_engine(&hub).await?;
     sys::pause::pause_at("fleet.admit.applied");
@@ -437,24 +450,28 @@ fn operators_of(hub: &Hub) -> FleetOperatorsResult {
     }
 }
 
-/// Changes an operator's level, or removes it.
+/// Changes an operator's level or its end, or removes it.
 pub async fn set_operator(
     home: &Path,
     name: &str,
     level: Option<FleetLevel>,
+    until: Option<OperatorEnd>,
 ) -> Result<FleetOperatorsResult, HelperFailure> {
     let (mut hub, _lock) = open_to_change(home)?;
     let Some(operator) = hub.file.operators.iter_mut().find(|one| one.name == name) else {
         return Err(HelperFailure::new(
             HelperFailureKind::NotFound,
             format!("there is no operator `{name}`"),
-            "an operator's keys come with `ostler fleet join --level`; `ostler fleet operator ls` lists them",
+            "an operator's keys come with `ostler fleet join --level`; `ostler fleet operator` lists them",
         ));
     };
-    match level.filter(|level| *level > FleetLevel::None) {
-        Some(level) => operator.level = level,
-        None => hub.file.operators.retain(|one| one.name != name),
+    operator.level = level.unwrap_or(operator.level);
+    match until {
+        Some(OperatorEnd::At(end)) => operator.not_after = Some(end),
+        Some(OperatorEnd::Never) => operator.not_after = None,
+        None => {}
     }
+    hub.file.operators.retain(|one| one.level > FleetLevel::None);
     hub.file.operators_version += 1;
     hub.save()?;
     apply_to_engine(&hub).await?;

@@ -1,6 +1,7 @@
 //! Connections to the hub: nkey, pinned CA, and what the engine says in its own protocol.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use async_nats::{Client, ConnectOptions, Event, HeaderMap, ServerError};
@@ -165,6 +166,12 @@ pub fn violation_in(event: &Event) -> Option<String> {
 }
 
 impl HubConnection {
+    /// How often the connection was made: another number than before means that it broke in between, also if nobody
+    /// read the event that says so.
+    pub fn count_connects(&self) -> u64 {
+        self.client.statistics().connects.load(Ordering::Relaxed)
+    }
+
     /// Asks something. What the engine refuses is told at once.
     pub async fn ask(
         &mut self,

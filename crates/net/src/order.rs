@@ -36,13 +36,16 @@ const MOST_AT_ONCE: usize = 16;
 /// The most parts of one answer: 16 MiB.
 const MOST_ANSWER_PARTS: usize = 400;
 
+/// How many refusals of the hub are remembered; whoever misses one waits for its answer in vain.
+const MOST_VIOLATIONS: usize = 4096;
+
 /// How often a part of an answer is asked for.
 const MOST_PART_TRIES: usize = 3;
 
 /// What every ask of one order needs.
 pub(crate) struct OrderPost<'a> {
     pub(crate) client: async_nats::Client,
-    violations: watch::Receiver<Option<String>>,
+    violations: watch::Receiver<Vec<String>>,
     seal: &'a KeyPair,
     operator: &'a str,
     request: &'a OrderRequest,
@@ -321,15 +324,17 @@ impl<'a> OrderPost<'a> {
             .headers(HeaderMap::new())
             .payload(sealed.into())
             .timeout(Some(timeout));
-        let asking = self.client.send_request(subject, request);
+        let asking = self.client.send_request(subject.clone(), request);
         let mut violations = self.violations.clone();
+        // What was refused before is not about this one, even on the same subject.
+        let known = violations.borrow().len();
         let answer = tokio::select! {
             answer = asking => answer.map_err(|error| match error.kind() {
                 async_nats::RequestErrorKind::TimedOut => HubError::TimedOut,
                 async_nats::RequestErrorKind::NoResponders => HubError::NoResponders,
                 _ => HubError::Protocol(error.to_string()),
             })?,
-            refusal = next_violation(&mut violations) => return Err(HubError::Refused(refusal)),
+            refusal = next_violation(&mut violations, known, &subject) => return Err(HubError::Refused(refusal)),
         };
         let answer = read_answer(certificate, &answer.payload)
             .map_err(|error| HubError::Protocol(format!("its answer: {error}")))?;
@@ -414,23 +419,41 @@ impl OrderPost<'_> {
     }
 }
 
+/// Collects what the hub refuses, for all who ask at once.
 fn watch_violations(
     mut events: tokio::sync::mpsc::UnboundedReceiver<async_nats::Event>,
-) -> watch::Receiver<Option<String>> {
-    let (tell, told) = watch::channel(None);
+) -> watch::Receiver<Vec<String>> {
+    let (tell, told) = watch::channel(Vec::new());
     tokio::spawn(async move {
         while let Some(event) = events.recv().await {
             if let Some(text) = violation_in(&event) {
-                tell.send_replace(Some(text));
+                tell.send_modify(|all: &mut Vec<String>| {
+                    if all.len() < MOST_VIOLATIONS {
+                        all.push(text);
+                    }
+                });
             }
         }
     });
     told
 }
 
-async fn next_violation(told: &mut watch::Receiver<Option<String>>) -> String {
-    match told.wait_for(Option::is_some).await {
-        Ok(text) => text.clone().unwrap_or_default(),
+/// Whether the hub refuses this subject, or the inbox into which its answer would come.
+fn is_about(violation: &str, subject: &str) -> bool {
+    violation.contains(&format!("\"{subject}\"")) || violation.contains("\"_INBOX.")
+}
+
+/// The next refusal of a subject beyond those that are known.
+async fn next_violation(
+    told: &mut watch::Receiver<Vec<String>>,
+    known: usize,
+    subject: &str,
+) -> String {
+    let find = |all: &Vec<String>| {
+        all.iter().skip(known).find(|violation| is_about(violation, subject)).cloned()
+    };
+    match told.wait_for(|all| find(all).is_some()).await {
+        Ok(all) => find(&all).unwrap_or_default(),
         Err(_) => std::future::pending().await,
     }
 }
@@ -487,15 +510,19 @@ async fn order_by_ssh(
         true => ORDER_READ_TIMEOUT,
         false => SSH_RUN_TIMEOUT,
     };
+    // One span for all of it.
+    let begun = Instant::now();
+    let left = |most: Duration| timeout.saturating_sub(begun.elapsed()).min(most);
     if level > FleetLevel::Read {
         // A member that cannot be reached for this was not sent the order either.
-        let greeting = run_by_ssh(target, &["version".to_owned()], ORDER_READ_TIMEOUT).await?;
+        let most = left(ORDER_READ_TIMEOUT);
+        let greeting = run_by_ssh(target, &["version".to_owned()], most).await?;
         if greeting.exit != 0 {
             return Err(unreachable_by_ssh(target, &greeting.stderr));
         }
     }
     let words = rule.command_line(&request.args, request.json);
-    let run = run_by_ssh(target, &words, timeout).await;
+    let run = run_by_ssh(target, &words, left(timeout)).await;
     let lost = |reason: &str| {
         HelperFailure::new(
             HelperFailureKind::MayHaveApplied,
@@ -517,5 +544,35 @@ fn encode_run(run: &crate::ssh::SshRun) -> String {
     match run.stdout.is_empty() {
         true => STANDARD.encode(&run.stderr),
         false => STANDARD.encode(&run.stdout),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn row_4_a_refusal_is_told_to_whoever_asked_for_it_and_to_nobody_else() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let (tell, mut told) = watch::channel(Vec::new());
+            let text =
+                |subject: &str| format!("Permissions Violation for Publish to \"{subject}\"");
+            tell.send_modify(|all| all.push(text("ask.a")));
+            tell.send_modify(|all| all.push(text("ask.b.more")));
+            let mut next = async |known, subject| {
+                let refusal = next_violation(&mut told, known, subject);
+                tokio::time::timeout(Duration::from_millis(20), refusal).await.ok()
+            };
+            assert_eq!(
+                next(0, "ask.a").await,
+                Some(text("ask.a")),
+                "also when another one follows"
+            );
+            assert_eq!(next(0, "ask.b").await, None, "another subject");
+            assert_eq!(next(2, "ask.a").await, None, "it was refused before this was asked");
+            tell.send_modify(|all| all.push(text("_INBOX.ada.x")));
+            assert_eq!(next(2, "ask.a").await, Some(text("_INBOX.ada.x")), "no answer can come");
+        });
     }
 }

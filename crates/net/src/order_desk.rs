@@ -356,7 +356,7 @@ impl OrderDesk {
         level: FleetLevel,
     ) -> OrderReply {
         if is_follow_up(ask) {
-            return self.lock().streams.follow_up(ask);
+            return self.lock().streams.follow_up(ask, level);
         }
         if !self.lock().streams.has_room() {
             return OrderReply::Busy;

@@ -15,6 +15,7 @@ use model::fleet_order::{OrderAsk, OrderReply, TerminalChunk};
 use model::helper::TerminalVisit;
 use model::hosted::stream::{FrameKind, put_frame, take_frame};
 use model::hosted::wire::{AttachParams, AttachResult, Dimensions};
+use model::wire::FleetLevel;
 use nkeys::KeyPair;
 use sys::dropped::NoteDropped;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
@@ -95,8 +96,9 @@ impl TerminalStreams {
         self.open.len() < MOST_STREAMS
     }
 
-    /// Does what is said about an attachment.
-    pub(crate) fn follow_up(&mut self, ask: &OrderAsk) -> OrderReply {
+    /// Does what is said about an attachment. What an attachment was opened with counts no longer than its operator
+    /// may still do that: whatever drives takes the level again.
+    pub(crate) fn follow_up(&mut self, ask: &OrderAsk, level: FleetLevel) -> OrderReply {
         let over = || refused("the attachment is over", "join the terminal again");
         let own =
             |one: &&mut TerminalAttachment| one.operator == ask.from && !one.words.is_closed();
@@ -107,6 +109,9 @@ impl TerminalStreams {
             words.push(StreamWord::Frame(FrameKind::Redraw, Vec::new()));
         }
         if has("input") || has("take") || has("size") {
+            if level < FleetLevel::Drive {
+                return refused("that takes the level `drive`", "this order was given with less");
+            }
             if !attachment.writes {
                 return refused("this attachment only looks", "join without `--read-only`");
             }
@@ -320,9 +325,10 @@ impl TerminalStream {
 #[cfg(test)]
 mod tests {
     use model::fleet_order::OrderArguments;
-    use model::wire::FleetLevel;
 
     use super::*;
+
+    const DRIVE: FleetLevel = FleetLevel::Drive;
 
     fn ask(options: &[(&str, &str)]) -> OrderAsk {
         let mut args = OrderArguments::default();
@@ -350,9 +356,9 @@ mod tests {
         let input = STANDARD.encode("x");
         let typed = |number: &str| ask(&[("stream", ""), ("input", &input), ("number", number)]);
         for number in ["1", "1", "2", "1", "2"] {
-            assert_eq!(streams.follow_up(&typed(number)), done(), "{number}");
+            assert_eq!(streams.follow_up(&typed(number), DRIVE), done(), "{number}");
         }
-        let gap = streams.follow_up(&typed("4"));
+        let gap = streams.follow_up(&typed("4"), DRIVE);
         assert!(matches!(gap, OrderReply::Refused { .. }), "something was lost before it");
         let mut frames = 0;
         while let Ok(word) = heard.try_recv() {
@@ -361,13 +367,30 @@ mod tests {
         assert_eq!(frames, 2);
         // Another operator's ask, and one of another attachment.
         let foreign = OrderAsk { from: "eve".to_owned(), ..typed("3") };
-        assert!(matches!(streams.follow_up(&foreign), OrderReply::Refused { .. }));
+        assert!(matches!(streams.follow_up(&foreign, DRIVE), OrderReply::Refused { .. }));
         let other = OrderAsk { id: "01L".to_owned(), ..typed("3") };
-        assert!(matches!(streams.follow_up(&other), OrderReply::Refused { .. }));
+        assert!(matches!(streams.follow_up(&other, DRIVE), OrderReply::Refused { .. }));
         // Whoever only looks types nothing.
         let mut streams = TerminalStreams::default();
         let _heard = streams.begin(&ask(&[("read-only", "")]));
-        assert!(matches!(streams.follow_up(&typed("1")), OrderReply::Refused { .. }));
-        assert_eq!(streams.follow_up(&ask(&[("stream", "")])), done());
+        assert!(matches!(streams.follow_up(&typed("1"), DRIVE), OrderReply::Refused { .. }));
+        assert_eq!(streams.follow_up(&ask(&[("stream", "")]), DRIVE), done());
+    }
+    #[test]
+    fn row_76_an_open_attachment_is_driven_only_by_what_takes_that_level() {
+        let mut streams = TerminalStreams::default();
+        let mut heard = streams.begin(&ask(&[]));
+        let input = STANDARD.encode("x");
+        let size = "{\"cols\":80,\"rows\":24}";
+        for more in [("input", &*input), ("take", ""), ("size", size)] {
+            let options = [("stream", ""), ("read-only", ""), more, ("number", "1")];
+            let told = streams.follow_up(&ask(&options), FleetLevel::Read);
+            assert!(matches!(told, OrderReply::Refused { .. }), "{more:?}: {told:?}");
+        }
+        assert!(heard.try_recv().is_err(), "nothing reached the terminal");
+        // Whoever may only look still looks, and what was refused took no number.
+        assert_eq!(streams.follow_up(&ask(&[("stream", "")]), FleetLevel::Read), done());
+        let typed = ask(&[("stream", ""), ("input", &input), ("number", "1")]);
+        assert_eq!(streams.follow_up(&typed, DRIVE), done());
     }
 }

@@ -88,7 +88,7 @@ fn order_request(view: &ViewRequest) -> OrderRequest {
     if view.params.read_only {
         set("read-only", Vec::new());
     }
-    if view.params.take {
+    if view.params.take && !view.params.read_only {
         set("take", Vec::new());
     }
     let size = view.params.size.and_then(|size| serde_json::to_string(&size).ok());

@@ -74,6 +74,8 @@ pub const ORDER_RULES: &[OrderRule] = &[
     rule("access list", Read, &[]),
     rule("inspect", Read, &[]),
     rule("snapshot", Read, &["format", "include-scrollback", "include-cells"]),
+    // Not `out`: where a picture goes there is nobody else's to say.
+    rule("screenshot", Read, &["profile", "show-cursor", "hide-cursor"]),
     rule("outcome", Read, &[]),
     OrderRule { always: &["no-sweep"], ..rule("doctor", Read, &["no-sweep"]) },
     OrderRule { always: &["no-sweep"], ..rule("status", Read, &["all", "no-sweep"]) },
@@ -166,8 +168,7 @@ impl OrderRule {
             GENTLE_SIGNALS.contains(&signal.trim_start_matches("SIG").to_uppercase().as_str());
         match self.command {
             "signal" if !is_gentle => Reap,
-            // Whoever only looks changes nothing.
-            "attach" if arguments.options.contains_key("read-only") => Read,
+            "attach" if only_looks(&arguments.options) => Read,
             _ => level.max(self.level),
         }
     }
@@ -216,6 +217,14 @@ impl OrderRule {
         }
         line
     }
+}
+
+/// Whether an attachment, or what is said about one, changes nothing. The size with which somebody begins to look is
+/// only theirs; the size in what is said later is the terminal's.
+fn only_looks(options: &BTreeMap<String, Vec<String>>) -> bool {
+    let has = |name: &str| options.contains_key(name);
+    let drives = has("input") || has("take") || (has("stream") && has("size"));
+    has("read-only") && !drives
 }
 
 fn check_part(text: &str) -> Result<(), String> {
@@ -465,6 +474,23 @@ mod tests {
         assert_eq!(level("signal", &arguments(&[], &["x", "int"])), Drive);
         assert_eq!(level("signal", &arguments(&[], &["x", "KILL"])), Reap);
         assert_eq!(level("signal", &arguments(&[], &["x"])), Reap);
+        let attach = |names: &[&str]| {
+            let options: Vec<_> = names.iter().map(|name| (*name, "x")).collect();
+            level("attach", &arguments(&options, &["x"]))
+        };
+        assert_eq!(attach(&[]), Drive);
+        for only_looks in [&["read-only"][..], &["read-only", "size"], &["read-only", "stream"]] {
+            assert_eq!(attach(only_looks), Read, "{only_looks:?}");
+        }
+        // To say that one only looks lowers nothing that types.
+        for drives in [&["input", "number"][..], &["take"], &["size"]] {
+            assert_eq!(
+                attach(&[&["read-only", "stream"][..], drives].concat()),
+                Drive,
+                "{drives:?}"
+            );
+        }
+        assert_eq!(attach(&["read-only", "take"]), Drive);
         assert!(OrderRule::of_command("setup").is_none());
         assert!(OrderRule::of_command("fleet evict").is_none());
     }

@@ -7,14 +7,15 @@
 
 mod real_member;
 
+use std::collections::HashSet;
 use std::error::Error;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use async_nats::Event;
+use async_nats::connection::State;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use futures_util::StreamExt;
@@ -329,10 +330,16 @@ struct Chorus {
     renewals: AtomicU64,
     /// How often connections broke.
     breaks: AtomicU64,
-    /// Members that have published everything since the last break.
-    complete: AtomicU64,
+    /// Members that have published everything since the hub was last killed, and are connected.
+    complete: Mutex<HashSet<String>>,
     /// Whether pages are published again after a break.
     pages: AtomicU64,
+}
+
+impl Chorus {
+    fn complete_of<T>(&self, work: impl FnOnce(&mut HashSet<String>) -> T) -> T {
+        work(&mut self.complete.lock().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 async fn publish_all(
@@ -354,7 +361,7 @@ async fn publish_all(
     Ok(sequence)
 }
 
-/// Renews as a member does until everybody is ended. After a break everything is said again.
+/// Renews as a member does until everybody is ended. After a break everything is said again, until it was heard.
 async fn play(
     member: Arc<PlayedMember>,
     mut hub: HubConnection,
@@ -362,41 +369,52 @@ async fn play(
     sessions: usize,
     chorus: Arc<Chorus>,
 ) {
+    const RETRY_PAUSE: Duration = Duration::from_millis(200);
+    /// As long as a link waits for one answer.
+    const ANSWER_TIMEOUT: Duration = Duration::from_secs(4);
+    let id = &member.certificate.id;
     let mut n = 1;
     let random = || sys::random::random_bytes::<1>().map_or(0.5, |[byte]| f64::from(byte) / 255.0);
     let mut pause = RENEW.mul_f64(random());
+    let mut said_over = hub.count_connects();
+    let mut counted = said_over;
     while !chorus.ended.load(Ordering::Relaxed) {
-        let mut again = false;
-        tokio::select! {
-            () = tokio::time::sleep(pause) => {}
-            Some(event) = hub.events.recv() => match event {
-                Event::Disconnected => {
-                    chorus.breaks.fetch_add(1, Ordering::Relaxed);
-                    continue;
-                }
-                Event::Connected => again = true,
-                _ => continue,
-            }
-        }
-        if again {
-            match publish_all(&member, &mut hub, sessions).await {
-                Ok(found) => {
-                    sequence = found;
+        // Not by the event: a question that waits for its answer reads those, too.
+        let connects = hub.count_connects();
+        chorus.breaks.fetch_add(connects - counted, Ordering::Relaxed);
+        counted = connects;
+        if connects != said_over {
+            // What was sent into a break is answered by nobody.
+            let saying = publish_all(&member, &mut hub, sessions);
+            match tokio::time::timeout(ANSWER_TIMEOUT, saying).await {
+                Ok(Ok(found)) => {
+                    (sequence, said_over) = (found, connects);
                     chorus.pages.fetch_add(3, Ordering::Relaxed);
-                    chorus.complete.fetch_add(1, Ordering::Relaxed);
+                    chorus.complete_of(|complete| complete.insert(id.clone()));
                 }
-                Err(_) => pause = Duration::from_millis(200),
+                _ => tokio::time::sleep(RETRY_PAUSE).await,
             }
             continue;
+        }
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            // One that breaks again is not back; an event of an earlier break says nothing.
+            Some(_) = hub.events.recv() => {
+                if hub.client.connection_state() != State::Connected {
+                    chorus.complete_of(|complete| complete.remove(id));
+                }
+                continue;
+            }
         }
         n += 1;
         pause = RENEW.mul_f64(0.9 + 0.2 * random());
         let Ok(lease) = member.lease(n, sessions) else { return };
-        let subject = format!("$KV.lease.{}", member.certificate.id);
-        if let Ok(found) = hub.put_record(&subject, Some(sequence), lease.clone()).await {
+        let subject = format!("$KV.lease.{id}");
+        let renewing = hub.put_record(&subject, Some(sequence), lease.clone());
+        if let Ok(Ok(found)) = tokio::time::timeout(ANSWER_TIMEOUT, renewing).await {
             sequence = found;
             chorus.renewals.fetch_add(1, Ordering::Relaxed);
-            let notice = format!("ostler.v1.out.{}.state.lease", member.certificate.id);
+            let notice = format!("ostler.v1.out.{id}.state.lease");
             // Nobody may listen.
             let _ = hub.client.publish(notice, lease.into()).await;
         }
@@ -479,21 +497,21 @@ fn set_store_aside(hub: &std::path::Path) -> std::io::Result<()> {
     std::fs::rename(hub.join("store"), hub.join(format!("store-{}", std::process::id())))
 }
 
-/// The hub is killed and started again; until everybody is back with everything.
+/// The hub is killed and started again; from then until everybody is back with everything.
 async fn measure_return(load: &mut Load, chorus: &Chorus, wipe: bool) -> Result<f64, Failure> {
-    chorus.complete.store(0, Ordering::Relaxed);
     load.engine.0.kill()?;
     load.engine.0.wait()?;
+    let begun = Instant::now();
+    // Nobody has said anything to the next engine yet.
+    chorus.complete_of(HashSet::clear);
     if wipe {
         set_store_aside(load.hub.dir.path())?;
     }
     load.engine = start_engine(&load.options)?;
-    drop(connect_admin(&load.hub).await?);
-    let begun = Instant::now();
-    while chorus.complete.load(Ordering::Relaxed) < load.members.len() as u64 {
+    let back = || chorus.complete_of(|complete| complete.len());
+    while back() < load.members.len() {
         if begun.elapsed() > Duration::from_secs(120) {
-            let back = chorus.complete.load(Ordering::Relaxed);
-            return Err(format!("only {back} came back").into());
+            return Err(format!("only {} came back", back()).into());
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }

@@ -4,9 +4,10 @@ use std::process::Stdio;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use net::fleet_files::{FleetDir, SEAL_SEED};
 use net::hub::Hub;
 use net::record::FleetOperator;
-use net::seal::SEAL_BYTES;
+use net::seal::{SEAL_BYTES, SealKind, seal_json};
 use nkeys::KeyPair;
 use serde_json::{Value, json};
 use testkit::home::TempHome;
@@ -96,6 +97,46 @@ fn a_line_that_brings_other_keys_beside_a_members_own_is_refused() {
     assert_ne!(plain, more, "an operator's keys are covered too");
 }
 
+/// A line that somebody sealed who brings whatever keys it likes.
+fn resealed(home: &TempHome, line: &str, alter: impl FnOnce(&mut Value)) -> String {
+    let (prefix, rest) = line.split_once(':').unwrap();
+    let sealed = URL_SAFE_NO_PAD.decode(rest).unwrap();
+    let mut body: Value = serde_json::from_slice(&sealed[SEAL_BYTES..]).unwrap();
+    alter(&mut body);
+    let dir = FleetDir::open(&home.join(".local/state/ostler"), "fleet").unwrap().unwrap();
+    let key = dir.need_key(SEAL_SEED).unwrap();
+    let sealed = seal_json(&key, SealKind::Join, &body).unwrap();
+    format!("{prefix}:{}", URL_SAFE_NO_PAD.encode(sealed))
+}
+
+#[test]
+fn row_18_nobody_is_admitted_with_a_key_that_another_connects_with() {
+    let mut hub = TestHub::start(&["--plain"]);
+    hub.join("first", "drive");
+    let before = open_hub(&hub).file;
+    let home = TempHome::new();
+    let (line, _) = ask_to_join(&home, "second", "read");
+    let admin = open_hub(&hub).dir.need_key("admin.seed").unwrap().public_key();
+    let (member, operator) = (&before.members[0].link, &before.operators[0].link);
+    for (what, taken) in
+        [("member `first`", member), ("operator `first`", operator), ("the hub", &admin)]
+    {
+        for own in ["/link", "/operator/link"] {
+            let line = resealed(&home, &line, |body| {
+                *body.pointer_mut(own).unwrap() = json!(taken);
+            });
+            let refused = fleet_run(&hub.home, &["fleet", "admit", &line]).exits(13);
+            assert!(refused.stderr.contains(what), "{own}: {}", refused.stderr);
+        }
+    }
+    // Both of its own are one.
+    let line = resealed(&home, &line, |body| body["link"] = body["operator"]["link"].clone());
+    fleet_run(&hub.home, &["fleet", "admit", &line]).exits(13);
+    assert_eq!(open_hub(&hub).file, before, "nothing was written");
+    hub.kill_engine();
+    hub.run_engine();
+}
+
 #[test]
 fn more_than_looking_is_given_only_by_whoever_says_so() {
     let hub = TestHub::start(&["--plain"]);
@@ -114,6 +155,12 @@ fn more_than_looking_is_given_only_by_whoever_says_so() {
     assert_eq!(level_of(&["--level", "drive"]), "drive");
     assert_eq!(level_of(&["--level", "reap", "--ssh", "far"]), "reap");
     assert_eq!(open_hub(&hub).file.operators[0].level.as_str(), "reap");
+    // Row 62: until when, which stays, too.
+    let end_of = || open_hub(&hub).file.operators[0].not_after.map(|end| end.to_string());
+    level_of(&["--until", "2027-01-01T00:00:00.000Z"]);
+    level_of(&["--level", "drive"]);
+    assert_eq!(end_of().as_deref(), Some("2027-01-01T00:00:00.000Z"));
+    level_of(&["--level", "reap"]);
     // How ssh reaches it stands in its certificate, and stays there.
     level_of(&[]);
     assert_eq!(open_hub(&hub).file.members[0].ssh.as_deref(), Some("far"));

@@ -10,7 +10,7 @@ use testkit::home::TempHome;
 
 use super::fleet_kit::{
     TestHub, block_on, connect_as_member, copy_home, fleet_run, link_state, member_of,
-    start_elsewhere, start_member,
+    publish_lease, start_elsewhere, start_member,
 };
 use super::kit::wait_until;
 
@@ -243,4 +243,22 @@ fn the_doctor_tells_certificates_at_the_hub_that_are_not_those_that_were_signed(
     // Its remedy helps.
     fleet_run(&hub.home, &["fleet", "operator", "one", "--level", "drive"]).exits(0);
     assert_good(&hub.home, "certificates");
+}
+
+#[test]
+fn how_members_are_is_read_from_their_leases_and_what_they_published_is_not() {
+    let hub = TestHub::start(&["--plain"]);
+    let (server, laptop) = (hub.join("server", "none"), hub.join("laptop", "read"));
+    publish_lease(&server, sys::clock::now());
+    let id = member_of(&server).1.id;
+    hub.put_as_admin(&format!("$KV.inv.{id}.active.0"), b"this is no page");
+    let state = |words: &[&str]| {
+        let told = fleet_run(&laptop, words).result();
+        let members = told["members"].as_array().unwrap();
+        members.iter().find(|one| one["name"] == "server").unwrap()["state"].clone()
+    };
+    assert_eq!(state(&["--json", "ls", "--fleet"]), "unreadable");
+    assert_eq!(state(&["--json", "fleet", "status"]), "reachable");
+    let doctor = fleet_run(&laptop, &["fleet", "doctor"]);
+    assert!(doctor.stdout.contains("active.0"), "{}", doctor.stdout);
 }

@@ -490,6 +490,12 @@ fn row_41_a_hub_that_hangs_costs_the_time_out_and_nothing_local() {
     assert_eq!(result["hub"]["reachable"], false);
     let local = result["sessions"].as_array().unwrap();
     assert!(local.iter().any(|one| one["agent"] == "terminal"), "what is here is there");
+    // Whoever never read the hub before knows nobody, and does not say that there is nobody.
+    for words in [&["--json", "ls", "--host", "server"][..], &["--json", "show", "server/build"]] {
+        let lost = fleet_run(&laptop, words);
+        assert!(matches!(lost.code, 5 | 6), "{words:?}: {lost:?}");
+        assert!(!lost.stdout.contains("there is no member"), "{words:?}: {lost:?}");
+    }
     hub.signal_engine("-CONT");
 }
 

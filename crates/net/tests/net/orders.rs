@@ -186,6 +186,25 @@ fn row_62_an_operator_whose_time_is_over_and_one_that_was_removed_are_refused() 
         let refused = pair.order(words).exits(13);
         assert!(refused.stderr.contains("was an operator until"), "{}", refused.stderr);
     }
+    // The same by the hub's own commands; what is not said stays, also for whoever is admitted again.
+    let operator = |words: &[&str]| {
+        let words = [&["--json", "fleet", "operator"][..], words].concat();
+        let told = fleet_run(&pair.hub.home, &words).exits(0).result();
+        let found =
+            told["operators"].as_array().unwrap().iter().find(|one| one["name"] == "laptop");
+        found.cloned().unwrap()
+    };
+    assert!(operator(&["laptop", "--until", "never"]).get("notAfter").is_none());
+    pair.order(&["adapters"]).exits(0);
+    let past = "2020-01-02T03:04:05.000Z";
+    assert_eq!(operator(&["laptop", "--until", past])["notAfter"], past);
+    let ended = operator(&["laptop", "--level", "reap"]);
+    assert_eq!((&ended["notAfter"], &ended["level"]), (&json!(past), &json!("reap")));
+    let refused = pair.order(&["adapters"]).exits(13);
+    assert!(refused.stderr.contains("was an operator until 2020-01-02"), "{}", refused.stderr);
+    let told = fleet_run(&pair.hub.home, &["fleet", "operator"]).exits(0);
+    assert!(told.stdout.contains("laptop  reap  until 2020-01-02"), "{}", told.stdout);
+    let mut newer = net::hub::Hub::open(&pair.hub.home.join(".local/state/ostler")).unwrap();
     // One that was taken off the list while the hub's engine still knows its key.
     newer.file.operators_version += 1;
     newer.file.operators.retain(|one| one.name != "laptop");

@@ -307,3 +307,19 @@ fn row_72_a_remote_that_hangs_costs_its_time_and_leaves_no_ssh_behind() {
         Some(()).filter(|()| !left)
     });
 }
+
+#[test]
+fn row_72_the_greeting_and_the_order_have_one_time_together() {
+    let hub = TestHub::start(&["--plain"]);
+    let laptop = hub.join("laptop", "reap");
+    let program = "#!/bin/sh\ncase $1 in version) sleep 15;; *) exec sleep 600;; esac\n";
+    let sshd = TestSshd::start(&laptop, Some(program));
+    laptop.write(".config/ostler/config.toml", "[fleet]\n[fleet.ssh]\nserver = \"far\"\n");
+    let begun = Instant::now();
+    let words = ["--json", "--host", "server", "--via", "ssh", "mark", "build", "x"];
+    let late = sshd.run(&laptop, &words).exits(14);
+    assert_eq!(late.error(), "MAY_HAVE_APPLIED");
+    // A minute, and not a minute after the greeting.
+    let taken = begun.elapsed();
+    assert!((58..70).contains(&taken.as_secs()), "{taken:?}");
+}

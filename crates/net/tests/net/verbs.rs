@@ -47,6 +47,7 @@ fn row_59_each_answer_equals_the_local_commands() {
         &["ps"],
         &["trash", "ls"],
         &["snapshot", &id],
+        &["screenshot", &id],
         &["gc"],
         &["logs", &id],
         &["peek", &id],
@@ -84,6 +85,7 @@ fn row_59_each_answer_equals_the_local_commands() {
     assert!(missing.stderr.contains("server: "), "{}", missing.stderr);
     fleet_run(&pair.laptop, &["show", "nowhere/build"]).exits(3);
     pair.order(&["setup"]).exits(2);
+    pair.order(&["screenshot", &id, "--out", "/tmp/picture"]).exits(2);
     pair.order(&["prompt", &id, "x", "--file", "/etc/passwd"]).exits(2);
     fleet_run(&pair.server, &["destroy", "build"]).exits(0);
 }

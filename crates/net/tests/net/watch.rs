@@ -63,6 +63,28 @@ fn row_38_what_is_played_back_is_ignored() {
     ] {
         assert_eq!(watch.take_notice(&subject(what), &bytes), NoticeOutcome::Ignored, "{what}");
     }
+    // Another run counts anew: its first revisions are newer than the last ones of the run before, page by page.
+    let mut after = forge.records();
+    let of_run = |rev: u64, status: &str| {
+        let mut page = forge.page(0, "active.0");
+        (page.rev, page.incarnation) = (rev, "i2".to_owned());
+        page.sessions[0].insert("status".to_owned(), json!(status));
+        forge.put_page(0, &page)
+    };
+    let mut old = forge.page(0, "active.0");
+    old.rev = 900;
+    after.pages = vec![forge.put_page(0, &old)];
+    let mut started = forge.lease(0);
+    (started.n, started.rev, started.incarnation) = (1, 0, "i2".to_owned());
+    after.leases = vec![forge.put_lease(0, &started, 0)];
+    watch.take_records(after);
+    let missed = watch.take_notice(&subject("lease"), &lease(2, 2, "i2"));
+    assert_eq!(missed, NoticeOutcome::ReadAgain, "revision 2 of this run was never held");
+    let told = watch.take_notice(&subject("active.0"), &of_run(1, "exited").bytes);
+    assert!(matches!(told, NoticeOutcome::Changes(ref changes) if !changes.is_empty()), "{told:?}");
+    let again = watch.take_notice(&subject("active.0"), &of_run(1, "running").bytes);
+    assert_eq!(again, NoticeOutcome::Ignored, "within one run revisions count");
+    watch.take_records(forge.records());
     let unknown = watch.take_notice("ostler.v1.out.nobody.state.lease", &lease(1, 1, "i1"));
     assert_eq!(unknown, NoticeOutcome::ReadAgain, "somebody new");
     assert_eq!(watch.sessions().len(), 1);

@@ -25,7 +25,7 @@ use crate::error::Error;
 use crate::render::output;
 
 /// Commands whose first word names a session.
-const ADDRESSED: [&str; 24] = [
+const ADDRESSED: [&str; 25] = [
     "attach",
     "show",
     "why",
@@ -34,6 +34,7 @@ const ADDRESSED: [&str; 24] = [
     "peek",
     "inspect",
     "snapshot",
+    "screenshot",
     "wait",
     "prompt",
     "type",

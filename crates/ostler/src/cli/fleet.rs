@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use model::helper::{FleetAsk, HelperAsk};
+use model::helper::{FleetAsk, HelperAsk, OperatorEnd};
+use model::time::Time;
 use model::wire::{
     FleetAdmitResult, FleetDepartureResult, FleetDoctorResult, FleetInitResult, FleetJoinResult,
     FleetLevel, FleetOperatorsResult, FleetStatusResult, MemberView, SessionCounts,
@@ -156,6 +157,9 @@ enum FleetCommand {
         /// What the operator may do: read, drive or reap; none removes the operator.
         #[arg(long, value_name = "LEVEL", requires = "name", value_parser = parse_level)]
         level: Option<FleetLevel>,
+        /// Until when: a time such as 2026-12-31T18:00:00Z, or `never`; as before if nobody says.
+        #[arg(long, value_name = "WHEN", requires = "name", value_parser = parse_end)]
+        until: Option<OperatorEnd>,
     },
     /// Tell how every member is.
     Status(FleetTimeoutArgs),
@@ -206,6 +210,9 @@ struct FleetAdmitArgs {
     /// The most it may do to others, if it asks for that; `read` if nobody says.
     #[arg(long, value_name = "LEVEL", value_parser = parse_level)]
     level: Option<FleetLevel>,
+    /// Until when it may do that: a time such as 2026-12-31T18:00:00Z.
+    #[arg(long, value_name = "WHEN", value_parser = super::fuse::parse_time)]
+    until: Option<Time>,
     /// How operators reach it by ssh when the hub does not, unless their own settings say.
     #[arg(long, value_name = "TARGET")]
     ssh: Option<String>,
@@ -223,6 +230,13 @@ struct FleetTimeoutArgs {
 
 pub(crate) fn parse_level(text: &str) -> Result<FleetLevel, String> {
     FleetLevel::parse(text).ok_or_else(|| "one of none, read, drive, reap".to_owned())
+}
+
+fn parse_end(text: &str) -> Result<OperatorEnd, String> {
+    match text {
+        "never" => Ok(OperatorEnd::Never),
+        text => super::fuse::parse_time(text).map(OperatorEnd::At),
+    }
 }
 
 impl FleetArgs {
@@ -255,6 +269,7 @@ impl FleetArgs {
                     request: admit.request.clone(),
                     level: admit.level,
                     ssh: admit.ssh.clone(),
+                    until: admit.until,
                     wait_ms: in_ms(admit.wait),
                 };
                 print_fleet(context, &ask_fleet(context, what)?, describe_admit)
@@ -270,11 +285,12 @@ impl FleetArgs {
                 let what = FleetAsk::Evict { member: name.clone() };
                 print_fleet(context, &ask_fleet(context, what)?, describe_departure)
             }
-            FleetCommand::Operator { name, level } => {
+            FleetCommand::Operator { name, level, until } => {
                 need_fleet(context)?;
-                let what = match (name, level) {
-                    (Some(name), Some(level)) => {
-                        FleetAsk::SetOperator { name: name.clone(), level: Some(*level) }
+                let (level, until) = (*level, *until);
+                let what = match name {
+                    Some(name) if level.is_some() || until.is_some() => {
+                        FleetAsk::SetOperator { name: name.clone(), level, until }
                     }
                     _ => FleetAsk::Operators,
                 };
@@ -414,7 +430,10 @@ fn describe_departure(result: &FleetDepartureResult) -> String {
 }
 
 fn describe_operators(result: &FleetOperatorsResult) -> String {
-    let line = |one: &model::wire::OperatorView| format!("{}  {}\n", one.name, one.level.as_str());
+    let line = |one: &model::wire::OperatorView| {
+        let end = one.not_after.map_or(String::new(), |end| format!("  until {end}"));
+        format!("{}  {}{end}\n", one.name, one.level.as_str())
+    };
     let lines: String = result.operators.iter().map(line).collect();
     if lines.is_empty() { "there are no operators\n".to_owned() } else { lines }
 }
