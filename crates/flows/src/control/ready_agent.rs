@@ -19,7 +19,8 @@ use super::conversation::ConversationClue;
 use super::fresh::{ToldConversation, begins_another, find_unattached, is_fresh, moved_on_to};
 use super::idle::{EnterSight, look_at_enters};
 use super::prompt::{PromptError, PromptRequest};
-use super::running::{LookAtMachine, wait_for_change, watch_transcript};
+use super::running::LookAtMachine;
+use super::transcript_watch::TranscriptWatch;
 use super::who::{agents_within, describe_holders};
 use crate::observe::{Observation, Observed};
 use crate::permit_files::find_input_file;
@@ -64,6 +65,7 @@ pub(super) fn wait_until_ready(
     until: Instant,
     observe: &mut LookAtMachine<'_>,
 ) -> Result<ReadyAgent, PromptError> {
+    let mut watch = TranscriptWatch::default();
     loop {
         let looked_at = Instant::now();
         let observation = observe().map_err(PromptError::Observe)?;
@@ -90,8 +92,9 @@ pub(super) fn wait_until_ready(
         if left.is_zero() {
             return Err(PromptError::StillWorking(request.idle_timeout.as_secs()));
         }
-        let watch = agent.source.as_deref().and_then(watch_transcript);
-        wait_for_change(watch.as_ref(), left.min(patience));
+        if !watch.follow(agent.source.as_deref()) {
+            watch.wait(left.min(patience));
+        }
     }
 }
 
