@@ -158,7 +158,7 @@ impl ControlLedger {
             && let Some(one) = one
             && let Some(source) = &one.source
         {
-            let ended = read_turn(&record, source);
+            let ended = read_turn(&record, source, self.machine.read_clock());
             let is_there = one.verdict.status.is_active();
             record.turn = ended.or(is_there.then_some(DeliveryTurn {
                 end: TurnEnd::Open,

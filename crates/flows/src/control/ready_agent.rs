@@ -74,6 +74,10 @@ pub(super) fn wait_until_ready(
         match activity {
             // Its own queue takes it in any activity.
             _ if matches!(agent.way, PromptWay::Queue(_)) => return Ok(agent),
+            Activity::Working if request.into_working && !agent.takes_prompts_at_work() => {
+                let mode = "prompted while it works: wait for the end of its turn".to_owned();
+                return Err(DriveRefusal::NoSuchMode { agent: agent.name.agent, mode }.into());
+            }
             Activity::Working if !request.into_working => {}
             Activity::Unknown if !request.into_working && !agent.is_fresh(home) => {
                 return Err(DriveRefusal::ActivityUnknown.into());
@@ -200,6 +204,11 @@ impl ReadyAgent {
         }
     }
 
+    /// Whether a prompt may meet its questions: Enter would answer one that opens.
+    fn takes_prompts_at_work(&self) -> bool {
+        !matches!(self.way, PromptWay::Terminal(_)) || self.control.takes_prompts_at_work
+    }
+
     /// Whether it is still what a look at it that began then told.
     fn look_at_enters(&self, home: &TerminalHome, looked_at: Instant) -> EnterSight {
         let PromptWay::Terminal(terminal) = &self.way else { return EnterSight::Stands(None) };
@@ -321,5 +330,31 @@ fn linked_agent<'a>(
         (None, _) => Err(DriveRefusal::NotAlive {
             why: "no agent with a session of its own runs in that terminal".to_owned(),
         }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn row_24_an_agent_that_was_not_raced_takes_no_prompt_at_work_through_its_terminal() {
+        let agent = |id: &str, way: PromptWay| ReadyAgent {
+            name: SessionName::new(id, "x"),
+            way,
+            source: None,
+            control: adapters::by_id(id).unwrap().control_table().unwrap(),
+            prompted: true,
+            path: None,
+            new_in: None,
+            turn_ended: None,
+            enters: None,
+        };
+        let terminal = || PromptWay::Terminal("t".to_owned());
+        for (id, takes) in [("claude-code", true), ("copilot", false), ("kimi", false)] {
+            assert_eq!(agent(id, terminal()).takes_prompts_at_work(), takes, "{id}");
+        }
+        // What goes by a queue presses no Enter.
+        assert!(agent("kimi", PromptWay::Queue(&[])).takes_prompts_at_work());
     }
 }

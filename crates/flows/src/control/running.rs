@@ -432,7 +432,10 @@ impl RunningDelivery {
         loop {
             let agent_is_there = goes_on();
             self.watch.follow(self.source.as_deref());
-            let turn = self.source.as_deref().and_then(|source| read_turn(&self.record, source));
+            let turn = self
+                .source
+                .as_deref()
+                .and_then(|source| read_turn(&self.record, source, self.machine.read_clock()));
             if let Some(turn) = turn {
                 self.record.turn = Some(turn);
                 return TurnWait::Over;
@@ -485,12 +488,16 @@ const fn open_turn() -> DeliveryTurn {
 pub(super) fn read_turn(
     delivery: &DeliveryRecord,
     source: &TranscriptSource,
+    now: Time,
 ) -> Option<DeliveryTurn> {
     let adapter = adapters::by_id(&delivery.agent)?;
     let prompt_at = delivery.proof.as_ref().and_then(|proof| proof.at);
     let told = adapter
         .read_turn_end(source, delivery.noted_end, prompt_at)
         .ok_or_note("the end of a turn")?;
+    if told.as_ref().is_some_and(|turn| may_try_again(adapter, turn, now)) {
+        return None;
+    }
     told.or_else(|| {
         // One that tells no more than that its last turn is closed.
         let digest = adapter
@@ -499,11 +506,18 @@ pub(super) fn read_turn(
             .filter(|_| !adapter.tells_turn_ends())?;
         let ended_at = digest.last_activity_at;
         (digest.turn == TurnState::Closed).then_some(DeliveryTurn {
-            end: TurnEnd::Answered,
+            end: TurnEnd::Over,
             resets_at: None,
             ended_at,
         })
     })
+}
+
+/// Whether the agent may go on by itself after an error that it recorded.
+fn may_try_again(adapter: &dyn adapters::Adapter, turn: &DeliveryTurn, now: Time) -> bool {
+    let within = adapter.control_table().and_then(|control| control.retries_within);
+    let is_error = matches!(turn.end, TurnEnd::Failed | TurnEnd::Limited);
+    is_error && within.zip(turn.ended_at).is_some_and(|(within, at)| now.since(at) < within)
 }
 
 /// Why a delivery could not be begun; nothing was written.
