@@ -411,27 +411,6 @@ fn judge_error(status: u16, code: i32, end: &str) -> Result<(), String> {
     yes(fits, &format!("a turn after {status}: {code} {end}"))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn row_28_a_turn_that_failed_is_never_told_as_an_answer() {
-        for (status, code, end, fits) in [
-            (400, 17, "failed", true),
-            (429, 17, "limited", true),
-            (429, 11, "open", true),
-            (529, 0, "over", true),
-            (400, 0, "answered", false),
-            (400, 11, "open", false),
-            (529, 17, "limited", false),
-        ] {
-            assert_eq!(judge_error(status, code, end).is_ok(), fits, "{status} {code} {end}");
-        }
-        assert!(check_count(199, 200, "races").is_err() && check_count(200, 200, "races").is_ok());
-    }
-}
-
 /// Row 31: a prompt of 200 KB without a terminal.
 fn headless_row(run: &mut ControlRun<'_>) -> Result<(), String> {
     let file = run.stage.dir.join("long-prompt");
@@ -491,5 +470,26 @@ fn trust_row(run: &mut ControlRun<'_>) -> Result<(), String> {
             again.is(16, "the second start: it was trusted by the first")
         }
         (code, _) => Err(format!("{code} {}", answer.text())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn row_28_a_turn_that_failed_is_never_told_as_an_answer() {
+        for (status, code, end, fits) in [
+            (400, 17, "failed", true),
+            (429, 17, "limited", true),
+            (429, 11, "open", true),
+            (529, 0, "over", true),
+            (400, 0, "answered", false),
+            (400, 11, "open", false),
+            (529, 17, "limited", false),
+        ] {
+            assert_eq!(judge_error(status, code, end).is_ok(), fits, "{status} {code} {end}");
+        }
+        assert!(check_count(199, 200, "races").is_err() && check_count(200, 200, "races").is_ok());
     }
 }
