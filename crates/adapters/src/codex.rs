@@ -123,7 +123,7 @@ static CODEX_CONTROL: AgentControl = AgentControl {
     id_rule: IdRule::Registered,
     quit_keys: &["Ctrl+c", "Ctrl+c"],
     resumes_elsewhere: true,
-    queue: Some(&["queue", "--thread", "{id}", "--message", "{text}"]),
+    queue: Some(&["queue", "--thread", "{id}", "--message={text}"]),
     permission_channel: PermissionChannel::TrustedHook,
     supervisor_command: Some("codex app-server daemon stop"),
     question_words: &["Would you like to"],

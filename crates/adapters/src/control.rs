@@ -4,6 +4,8 @@
 //! Templates are argv words, never a shell's. `{id}` stands for the conversation's full id, `{path}` for
 //! the path of its transcript, `{text}` for the prompt, `{file}` for a file that holds the prompt.
 
+use std::time::Duration;
+
 /// How one agent is driven.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AgentControl {
@@ -29,6 +31,11 @@ pub struct AgentControl {
     pub clear_keys: &'static [&'static str],
     /// Keys that end an idle agent with an empty composer; none where only a signal does.
     pub quit_keys: &'static [&'static str],
+    /// How long after an error of the model's it may try again by itself, where it records each of them: until then its
+    /// turn goes on.
+    pub retries_within: Option<Duration>,
+    /// Whether prompts were raced with questions of it as they opened, through its terminal, and none was answered.
+    pub takes_prompts_at_work: bool,
     /// Whether a resumed conversation can work in another directory than its own.
     pub resumes_elsewhere: bool,
     /// A command of the agent's that puts a prompt into a live conversation's queue; `{id}` and `{text}`.
@@ -133,6 +140,8 @@ impl AgentControl {
         interrupt_keys: &["Escape"],
         clear_keys: &[],
         quit_keys: &[],
+        retries_within: None,
+        takes_prompts_at_work: true,
         resumes_elsewhere: false,
         queue: None,
         permission_channel: PermissionChannel::Screen,

@@ -12,6 +12,7 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
+use model::control::delivery::DeliveryTurn;
 use model::conversation::{ConversationEntry, ConversationRole};
 use model::event::HookHappening;
 use model::identity::Identity;
@@ -27,10 +28,13 @@ use crate::control::{AgentControl, HeadlessControl, IdRule, PromptInput};
 use crate::files::{DirEntry, EntryKind, ReadError};
 use crate::hooks::{AgentHooks, HookFileShape, HookMeaning, HookWiring};
 use crate::skim::{self, JsonValue};
+use crate::turn_ends::read_turn_end_by_line;
 use crate::{
     Adapter, AgentProfile, EnvLookup, ExtraFileKind, LineConversation, Opening, Survey,
     TranscriptSource, files,
 };
+
+mod turns;
 
 /// GitHub Copilot CLI.
 #[derive(Debug)]
@@ -103,6 +107,7 @@ static COPILOT_CONTROL: AgentControl = AgentControl {
     // From about 30 KB on: `<pasted_content file="…" size="57.1 KB" lines="901" />`.
     paste_reference: Some(("<pasted_content file=\"", "\"")),
     question_words: &["Do you want to"],
+    takes_prompts_at_work: false,
     ..AgentControl::TERMINAL_ONLY
 };
 
@@ -163,6 +168,25 @@ impl Adapter for Copilot {
             }
         }
         Ok(digest)
+    }
+
+    fn tells_turn_ends(&self) -> bool {
+        true
+    }
+
+    fn read_turn_end(
+        &self,
+        source: &TranscriptSource,
+        from: u64,
+        prompt_at: Option<Time>,
+    ) -> Result<Option<DeliveryTurn>, ReadError> {
+        read_turn_end_by_line(
+            source,
+            from,
+            prompt_at,
+            converse_line,
+            turns::CopilotTurn::default().reader(),
+        )
     }
 
     fn line_conversation(&self) -> Option<LineConversation> {

@@ -10,17 +10,20 @@
 
 use std::path::{Path, PathBuf};
 
+use model::control::delivery::{DeliveryTurn, TurnEnd};
 use model::conversation::{ConversationEntry, ConversationRole};
 use model::event::HookHappening;
 use model::program::AgentProgram;
 use model::session::FormatCertainty;
 use model::sighting::{TokenUsage, TranscriptDigest, TurnState, shorten_title};
+use model::time::Time;
 
 use crate::blocks::text_of;
 use crate::control::{AgentControl, HeadlessControl, PromptInput};
 use crate::files::{EntryKind, ReadError};
 use crate::hooks::{AgentHooks, HookFileShape, HookMeaning, HookWiring};
 use crate::skim::{self, JsonValue};
+use crate::turn_ends::{end_by_status, read_turn_end_by_line};
 use crate::{
     Adapter, AgentProfile, EnvLookup, ExtraFileKind, LineConversation, Opening, Survey,
     TranscriptSource, files,
@@ -93,6 +96,7 @@ static KIMI_CONTROL: AgentControl = AgentControl {
     }),
     quit_keys: &["Ctrl+c", "Ctrl+c"],
     question_words: &["Run this command?"],
+    takes_prompts_at_work: false,
     ..AgentControl::TERMINAL_ONLY
 };
 
@@ -148,6 +152,19 @@ impl Adapter for Kimi {
             }
         }
         Ok(digest)
+    }
+
+    fn tells_turn_ends(&self) -> bool {
+        true
+    }
+
+    fn read_turn_end(
+        &self,
+        source: &TranscriptSource,
+        from: u64,
+        prompt_at: Option<Time>,
+    ) -> Result<Option<DeliveryTurn>, ReadError> {
+        read_turn_end_by_line(source, from, prompt_at, converse_line, end_of_turn)
     }
 
     fn line_conversation(&self) -> Option<LineConversation> {
@@ -336,6 +353,23 @@ fn tokens_of(usage: JsonValue<'_>) -> TokenUsage {
     }
 }
 
+/// How a turn ended. What the agent's loop says of it (`agent.turn.ended`) comes before that, and says less.
+fn end_of_turn(line: JsonValue<'_>) -> Option<DeliveryTurn> {
+    if !line.get("type")?.is_string("turn.ended") {
+        return None;
+    }
+    let end = match &*line.get("reason")?.as_str()? {
+        "completed" => TurnEnd::Answered,
+        "failed" => {
+            let status = line.value_at(&["error", "details", "statusCode"]);
+            end_by_status(status.and_then(JsonValue::as_u64))
+        }
+        _ => TurnEnd::Interrupted,
+    };
+    let ended_at = line.get("time").and_then(JsonValue::as_time);
+    Some(DeliveryTurn { end, resets_at: None, ended_at })
+}
+
 fn converse_line(raw: &[u8], say: &mut dyn FnMut(ConversationEntry)) {
     let Ok((kind, time)) = line_head(raw) else { return };
     let at = time.and_then(JsonValue::as_time);
@@ -424,5 +458,25 @@ mod tests {
             r#"{"type":"turn.prompt","input":[{"type":"text","text":"go on"}],"origin":{"kind":"hook"}}"#,
         ]);
         assert_eq!((read.turns, read.turn, read.first_prompt), (0, TurnState::Open, None));
+    }
+
+    #[test]
+    fn row_28_a_turn_ends_as_its_record_says() {
+        let prompt = r#"{"type":"context.append_message","message":{"role":"user","content":[{"type":"text","text":"mend it"}],"origin":{"kind":"user"}},"time":1}"#;
+        let end = |lines: &[&str]| {
+            crate::turn_ends::turn_end_of(prompt, lines, converse_line, end_of_turn)
+        };
+        let ended = |reason: &str, more: &str| {
+            format!(
+                r#"{{"type":"turn.ended","agentId":"main","turnId":0,"reason":"{reason}"{more},"time":2}}"#
+            )
+        };
+        let error = |status: u16| format!(r#","error":{{"details":{{"statusCode":{status}}}}}"#);
+        let before = r#"{"turnId":0,"outcome":"failed","type":"agent.turn.ended","time":1}"#;
+        assert_eq!(end(&[before]), None, "it does not say how");
+        assert_eq!(end(&[before, &ended("failed", &error(400))]), Some(TurnEnd::Failed));
+        assert_eq!(end(&[&ended("failed", &error(429))]), Some(TurnEnd::Limited));
+        assert_eq!(end(&[&ended("completed", "")]), Some(TurnEnd::Answered));
+        assert_eq!(end(&[&ended("cancelled", "")]), Some(TurnEnd::Interrupted));
     }
 }

@@ -44,6 +44,7 @@ pub mod openclaw;
 mod opencode;
 mod pi;
 mod qwen;
+mod turn_ends;
 mod usage;
 pub mod variables;
 mod vibe;

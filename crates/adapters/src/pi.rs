@@ -7,7 +7,9 @@
 //! written down: the program overwrites even its own arguments.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use model::control::delivery::{DeliveryTurn, TurnEnd};
 use model::conversation::{ConversationEntry, ConversationRole};
 use model::event::HookHappening;
 use model::program::AgentProgram;
@@ -21,6 +23,7 @@ use crate::control::{AgentControl, HeadlessControl, IdRule, PermissionChannel, P
 use crate::files::{EntryKind, ReadError};
 use crate::hooks::{AgentHooks, HookFileShape, HookMeaning, HookWiring};
 use crate::skim::{self, JsonValue};
+use crate::turn_ends::{end_by_status, read_turn_end_by_line};
 use crate::usage::UsageGrowth;
 use crate::{
     Adapter, AgentProfile, EnvLookup, LineConversation, Opening, Removable, Survey,
@@ -91,6 +94,8 @@ static PI_CONTROL: AgentControl = AgentControl {
     }),
     id_rule: IdRule::ChosenPath,
     quit_keys: &["Ctrl+c", "Ctrl+c"],
+    // After 2, 4 and 8 s.
+    retries_within: Some(Duration::from_secs(12)),
     permission_channel: PermissionChannel::AsksNothing,
     ..AgentControl::TERMINAL_ONLY
 };
@@ -157,6 +162,15 @@ impl Adapter for Pi {
             growth.tell_growth(&reading.digest, reading.dollars, at, say);
         })?;
         Ok(true)
+    }
+
+    fn read_turn_end(
+        &self,
+        source: &TranscriptSource,
+        from: u64,
+        prompt_at: Option<Time>,
+    ) -> Result<Option<DeliveryTurn>, ReadError> {
+        read_turn_end_by_line(source, from, prompt_at, converse_line, end_of_turn)
     }
 
     fn line_conversation(&self) -> Option<LineConversation> {
@@ -352,6 +366,26 @@ impl Reading {
     }
 }
 
+/// How a turn ended, by its last answer. Pi tries again after some errors, and writes each of them.
+fn end_of_turn(line: JsonValue<'_>) -> Option<DeliveryTurn> {
+    let message = line.get("message")?;
+    if !message.get("role")?.is_string("assistant") {
+        return None;
+    }
+    let end = match &*message.get("stopReason")?.as_str()? {
+        "stop" | "length" => TurnEnd::Answered,
+        "aborted" => TurnEnd::Interrupted,
+        "error" => {
+            let said = message.get("errorMessage").and_then(JsonValue::as_str);
+            let status = said.and_then(|said| said.split_whitespace().next()?.parse().ok());
+            end_by_status(status)
+        }
+        _ => return None,
+    };
+    let ended_at = line.get("timestamp").and_then(JsonValue::as_time);
+    Some(DeliveryTurn { end, resets_at: None, ended_at })
+}
+
 fn converse_line(line: &[u8], say: &mut dyn FnMut(ConversationEntry)) {
     let Ok(line) = Line::parse_line(line) else { return };
     let at = line.timestamp.and_then(JsonValue::as_time);
@@ -465,5 +499,30 @@ mod tests {
         let shell = r#"{"type":"message","id":"9","message":{"role":"bashExecution","command":"ls","output":"x"}}"#;
         let read = digest(&[ANSWER, shell]);
         assert_eq!((read.turn, read.turns), (TurnState::Closed, 0));
+    }
+
+    #[test]
+    fn row_28_a_turn_ends_as_its_last_answer_says() {
+        let prompt = r#"{"type":"message","message":{"role":"user","content":[{"type":"text","text":"mend it"}]}}"#;
+        let answer = |stop: &str, error: &str| {
+            format!(
+                r#"{{"type":"message","message":{{"role":"assistant","content":[],"stopReason":"{stop}","errorMessage":"{error}"}}}}"#
+            )
+        };
+        let end = |lines: &[&str]| {
+            crate::turn_ends::turn_end_of(prompt, lines, converse_line, end_of_turn)
+        };
+        let failed = answer("error", "400 fake-model-server error 400");
+        let limited = answer("error", "429 fake-model-server error 429");
+        assert_eq!(end(&[&failed]), Some(TurnEnd::Failed));
+        assert_eq!(end(&[&limited]), Some(TurnEnd::Limited));
+        assert_eq!(end(&[&failed, &answer("stop", "")]), Some(TurnEnd::Answered), "tried again");
+        assert_eq!(end(&[&answer("aborted", "")]), Some(TurnEnd::Interrupted));
+        assert_eq!(end(&[&answer("toolUse", "")]), None);
+        assert_eq!(
+            end(&[&failed, prompt, &answer("stop", "")]),
+            Some(TurnEnd::Failed),
+            "another's"
+        );
     }
 }

@@ -10,6 +10,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use model::control::delivery::{DeliveryTurn, TurnEnd};
 use model::conversation::{ConversationEntry, ConversationRole};
 use model::event::HookHappening;
 use model::program::AgentProgram;
@@ -22,6 +23,7 @@ use crate::control::{AgentControl, HeadlessControl, IdRule, PermissionChannel, P
 use crate::files::{EntryKind, ReadError};
 use crate::hooks::{AgentHooks, HookFileShape, HookMeaning, HookWiring};
 use crate::skim::{self, JsonValue};
+use crate::turn_ends::read_turn_end_by_line;
 use crate::usage::UsageGrowth;
 use crate::{
     Adapter, AgentProfile, EnvLookup, ExtraFileKind, LineConversation, Opening, Survey,
@@ -157,6 +159,15 @@ impl Adapter for Qwen {
             growth.tell_growth(&reading.digest, None, reading.digest.last_activity_at, say);
         })?;
         Ok(true)
+    }
+
+    fn read_turn_end(
+        &self,
+        source: &TranscriptSource,
+        from: u64,
+        prompt_at: Option<Time>,
+    ) -> Result<Option<DeliveryTurn>, ReadError> {
+        read_turn_end_by_line(source, from, prompt_at, converse_line, end_of_turn)
     }
 
     fn line_conversation(&self) -> Option<LineConversation> {
@@ -459,6 +470,27 @@ fn usage_of(usage: JsonValue<'_>) -> Option<TokenUsage> {
     })
 }
 
+/// How a turn ended: by an answer that calls nothing, or by an error after which it does not try again.
+fn end_of_turn(line: JsonValue<'_>) -> Option<DeliveryTurn> {
+    let kind = line.get("type")?;
+    let end = if kind.is_string("assistant") {
+        let parts = line.value_at(&["message", "parts"])?;
+        let calls = parts.iter_elements().any(|part| part.get("functionCall").is_some());
+        (!calls).then_some(TurnEnd::Answered)?
+    } else if kind.is_string("system") && line.get("subtype")?.is_string("ui_telemetry") {
+        let event = line.value_at(&["systemPayload", "uiEvent"])?;
+        let is_error = event.get("event.name")?.is_string("qwen-code.api_error");
+        let is_own = event.get("subagent_id").is_none();
+        let status = event.get("status_code").and_then(JsonValue::as_u64);
+        let is_final = status.is_some_and(|status| (400..500).contains(&status) && status != 429);
+        (is_error && is_own && is_final).then_some(TurnEnd::Failed)?
+    } else {
+        return None;
+    };
+    let ended_at = line.get("timestamp").and_then(JsonValue::as_time);
+    Some(DeliveryTurn { end, resets_at: None, ended_at })
+}
+
 fn converse_line(line: &[u8], say: &mut dyn FnMut(ConversationEntry)) {
     let Ok(line) = Line::parse_line(line) else { return };
     let at = line.timestamp.and_then(JsonValue::as_time);
@@ -540,5 +572,26 @@ mod tests {
             &user(r#""provenance":"real_user","#),
         ]);
         assert_eq!(read.turns, 2);
+    }
+
+    #[test]
+    fn row_28_an_error_after_which_it_tries_again_is_no_end() {
+        let prompt = r#"{"type":"user","message":{"role":"user","parts":[{"text":"mend it"}]}}"#;
+        let end = |lines: &[&str]| {
+            crate::turn_ends::turn_end_of(prompt, lines, converse_line, end_of_turn)
+        };
+        let error = |status: u16| {
+            format!(
+                r#"{{"type":"system","subtype":"ui_telemetry","systemPayload":{{"uiEvent":{{"event.name":"qwen-code.api_error","status_code":{status}}}}}}}"#
+            )
+        };
+        let answer = |part: &str| {
+            format!(r#"{{"type":"assistant","message":{{"role":"model","parts":[{part}]}}}}"#)
+        };
+        assert_eq!(end(&[&error(400)]), Some(TurnEnd::Failed));
+        assert_eq!((end(&[&error(429)]), end(&[&error(529)])), (None, None));
+        let said = answer(r#"{"text":"done"}"#);
+        assert_eq!(end(&[&error(429), &said]), Some(TurnEnd::Answered));
+        assert_eq!(end(&[&answer(r#"{"functionCall":{"name":"sh"}}"#)]), None);
     }
 }

@@ -17,7 +17,7 @@ use model::session::{Session, SessionKind, SessionName};
 use model::status::Activity;
 use sys::dropped::NoteDropped;
 use sys::machine::Machine;
-use sys::proc::{ProcessTable, Signal, signal_process};
+use sys::proc::{ProcessTable, Signal, SignalError, signal_process};
 
 use crate::observe::{Observation, Observed};
 use crate::process_list::{OrphanProcess, find_wrappers};
@@ -26,10 +26,12 @@ use crate::timeouts::{
     INTERRUPT_TIMEOUT, QUIT_KEYS_TIMEOUT, RESPAWN_DELAY, TREE_POLL_INTERVAL, TREE_SIGNAL_TIMEOUT,
 };
 
+pub mod halted;
 mod keys;
 pub(crate) mod targets;
 
-use keys::{await_activity, clear_restored, press_keys};
+use halted::HaltedTreeGuard;
+use keys::{await_activity, clear_restored, may_be_quit, press_keys};
 use targets::{choose_holders, find_agent_program, is_supervised, own_command};
 
 /// How a session is to be stopped.
@@ -69,6 +71,8 @@ struct PlannedProcess {
     identity: Identity,
     /// Whether it is the agent or a wrapper of it, which are asked before the tools.
     asked_first: bool,
+    /// Whether it was halted, so as to be killed.
+    halted: bool,
     last_signal: Option<Signal>,
     /// Why the last signal was not sent.
     not_signalled: Option<String>,
@@ -135,6 +139,7 @@ impl StopPlan {
             self.processes.push(PlannedProcess {
                 identity,
                 asked_first,
+                halted: false,
                 last_signal: None,
                 not_signalled: None,
                 ended: None,
@@ -363,6 +368,7 @@ impl StopPlan {
         if !options.now {
             self.ask_agent(options, terminals, look_again, begun);
         }
+        let mut guard = None;
         for signal in [Signal::Terminate, Signal::Kill] {
             self.grow_tree(&sys::proc::read_process_table());
             self.note_ends(begun, ProcessEnding::Exited);
@@ -370,29 +376,52 @@ impl StopPlan {
                 break;
             }
             if signal == Signal::Kill {
-                self.freeze_tree();
+                guard = HaltedTreeGuard::start().ok_or_note("the guard of a tree to be halted");
+                self.freeze_tree(guard.as_mut());
+                sys::pause::pause_at("stop.halted");
             }
             self.send_signal(signal, begun, |_| true);
             self.await_ends(begun, TREE_SIGNAL_TIMEOUT, |_| true);
+        }
+        self.thaw_tree();
+        if let Some(guard) = guard {
+            guard.dismiss();
         }
         Ok(self.into_result(terminals, look_again))
     }
 
     /// Halts what is left, so that nothing is forked behind the last look: what loses its parent then is not known to be
     /// of this tree any more.
-    fn freeze_tree(&mut self) {
+    fn freeze_tree(&mut self, mut guard: Option<&mut HaltedTreeGuard>) {
         const MOST_ROUNDS: usize = 8;
         let ours = std::process::id();
         for _ in 0..MOST_ROUNDS {
             let known = self.processes.len();
-            let left = self.processes.iter().filter(|one| one.ended.is_none());
+            let left = self.processes.iter_mut().filter(|one| one.ended.is_none());
             for one in left.filter(|one| one.identity.pid != Some(ours)) {
-                signal_process(&one.identity, Signal::Stop, self.machine.observer())
-                    .note_dropped("halting what is to be killed");
+                if let Some(guard) = &mut guard {
+                    guard.watch_over(&one.identity);
+                }
+                let halted = signal_process(&one.identity, Signal::Stop, self.machine.observer());
+                one.halted |= halted.is_ok();
+                halted.note_dropped("halting what is to be killed");
             }
             self.grow_tree(&sys::proc::read_process_table());
             if self.processes.len() == known {
                 return;
+            }
+        }
+    }
+
+    /// Lets go on what was halted and has not ended by its kill.
+    fn thaw_tree(&mut self) {
+        for one in self.processes.iter_mut().filter(|one| one.halted && one.ended.is_none()) {
+            match signal_process(&one.identity, Signal::Continue, self.machine.observer()) {
+                Ok(()) => one.halted = false,
+                Err(SignalError::NotAlive(verdict)) if verdict.is_dead() => {}
+                Err(error) => {
+                    one.not_signalled = Some(format!("it stays halted (`kill -CONT`): {error}"));
+                }
             }
         }
     }
@@ -450,6 +479,7 @@ impl StopPlan {
             }
             pressed = activity == Activity::Idle
                 && !control.quit_keys.is_empty()
+                && may_be_quit(hosted, control, look_again)
                 && press_keys(terminals, hosted, control.quit_keys).is_ok();
         }
         let grace_end = Instant::now() + options.grace;
@@ -475,7 +505,7 @@ impl StopPlan {
             }
             match signal_process(&one.identity, signal, self.machine.observer()) {
                 Ok(()) => (one.last_signal, one.not_signalled) = (Some(signal), None),
-                Err(sys::proc::SignalError::NotAlive(verdict)) if verdict.is_dead() => {
+                Err(SignalError::NotAlive(verdict)) if verdict.is_dead() => {
                     one.end_with(ProcessEnding::AlreadyGone, begun);
                 }
                 // It is told as one that did not end.
@@ -553,13 +583,7 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn row_57_a_process_that_was_handed_a_planned_pid_is_not_signalled() {
-        let mut other = Command::new("sleep").arg("1000").spawn().unwrap();
-        let machine = Machine::with_home("/nonexistent".into());
-        let now = machine.identify_process(other.id()).unwrap();
-        // The process of the plan began at another time, and had the same pid.
-        let planned = Identity { start: now.start.map(|start| start - 1), pidfd_ino: None, ..now };
+    fn plan_of(identity: &Identity, machine: &Machine) -> StopPlan {
         let mut plan = StopPlan {
             session: SessionName::new("claude-code", "x"),
             machine: machine.clone(),
@@ -570,7 +594,36 @@ mod tests {
             activity: Activity::Idle,
             agent: None,
         };
-        plan.add_process(&planned, true);
+        plan.add_process(identity, true);
+        plan
+    }
+
+    #[test]
+    fn row_54_what_was_halted_and_is_not_killed_goes_on() {
+        let mut other = Command::new("sleep").arg("1000").spawn().unwrap();
+        let machine = Machine::with_home("/nonexistent".into());
+        let mut plan = plan_of(&machine.identify_process(other.id()).unwrap(), &machine);
+        let is_halted = || {
+            let stat = std::fs::read_to_string(format!("/proc/{}/stat", other.id())).unwrap();
+            stat[stat.rfind(')').unwrap()..].starts_with(") T")
+        };
+        let until = |halted: bool| while is_halted() != halted {};
+        plan.freeze_tree(None);
+        until(true);
+        plan.thaw_tree();
+        until(false);
+        other.kill().unwrap();
+        other.wait().unwrap();
+    }
+
+    #[test]
+    fn row_57_a_process_that_was_handed_a_planned_pid_is_not_signalled() {
+        let mut other = Command::new("sleep").arg("1000").spawn().unwrap();
+        let machine = Machine::with_home("/nonexistent".into());
+        let now = machine.identify_process(other.id()).unwrap();
+        // The process of the plan began at another time, and had the same pid.
+        let planned = Identity { start: now.start.map(|start| start - 1), pidfd_ino: None, ..now };
+        let plan = plan_of(&planned, &machine);
         let terminals = TerminalHome::at_root(machine.home(), &machine);
         let options = StopOptions { grace: Duration::ZERO, now: false, turn_only: false };
         let result = plan.carry_out(&options, &terminals, &|| None).unwrap();

@@ -47,8 +47,6 @@ pub(crate) const RESUME_VERIFY_TIMEOUT: Duration = Duration::from_secs(15);
 pub(crate) const ENTER_RECORD_SPAN: Duration = Duration::from_secs(5);
 
 // control::queue
-/// How often it is looked whether the agent's command has ended.
-pub(crate) const QUEUE_COMMAND_INTERVAL: Duration = Duration::from_millis(20);
 /// How long the agent's command may take.
 pub(crate) const QUEUE_COMMAND_TIMEOUT: Duration = Duration::from_secs(20);
 

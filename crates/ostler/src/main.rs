@@ -34,6 +34,9 @@ fn main() -> ExitCode {
                 return code;
             }
         }
+        Some(flows::stop::halted::HALTED_TREE_ROLE) => {
+            return flows::stop::halted::guard_halted_tree();
+        }
         Some(access::keeper::KEEPER_ROLE) => {
             return cli::keep_access(args.into_iter().skip(1));
         }

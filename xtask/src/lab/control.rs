@@ -37,8 +37,8 @@ pub(crate) struct ControlOptions {
     /// Prompts into an open question
     #[arg(long, default_value_t = 200, requires = "control")]
     pub(super) tries: usize,
-    /// Prompts that race with a question which opens
-    #[arg(long, default_value_t = 20, requires = "control")]
+    /// Prompts that race with a question which opens, each in an agent of its own
+    #[arg(long, default_value_t = 200, requires = "control")]
     pub(super) races: usize,
     /// The delivery figure and the prompts into an open question, and none of the other rows
     #[arg(long, requires = "control")]

@@ -9,8 +9,11 @@ use super::control::ControlRun;
 use super::process;
 use super::stage::yes;
 
-/// How long prompts are raced with questions of one agent.
-const RACE_BUDGET: Duration = Duration::from_secs(400);
+/// How long prompts are raced with questions of one agent: each race starts an agent.
+const RACE_BUDGET: Duration = Duration::from_secs(4 * 3600);
+
+/// How long prompts are sent into one open question.
+const TRIES_BUDGET: Duration = Duration::from_secs(1800);
 
 /// Runs the rows, each for itself: one that fails does not keep the others from being tried.
 pub(super) fn run_rows(run: &mut ControlRun<'_>) {
@@ -189,7 +192,7 @@ fn question_rows(run: &mut ControlRun<'_>) -> Result<(), String> {
     let (mut refused, mut composed, mut other) = (0, 0, Vec::new());
     let begun = Instant::now();
     let mut tries = 0;
-    while tries < run.options.tries && begun.elapsed() < Duration::from_secs(240) {
+    while tries < run.options.tries && begun.elapsed() < TRIES_BUDGET {
         let text = texts[tries % texts.len()];
         let more: &[&str] = if tries % 2 == 0 { &[] } else { &["--now"] };
         let words = ["prompt", &name, text, "--accept-timeout", "1s", "--timeout", "1s"];
@@ -221,6 +224,7 @@ fn question_rows(run: &mut ControlRun<'_>) -> Result<(), String> {
     let stopped = run.stop(&name);
     yes(!marker.exists(), "a prompt approved the tool")?;
     yes(other.is_empty(), &other.join("; "))?;
+    check_count(tries, run.options.tries, "prompts into the question")?;
     still.is(0, "the question is gone")?;
     stopped.is(0, "stop while the question was open")?;
     yes(!marker.exists(), "stopping approved the tool")
@@ -242,7 +246,12 @@ fn race_rows(run: &mut ControlRun<'_>) -> Result<(), String> {
     let id = run.stage.agent.id;
     println!("{id} question opens: {races} prompts by --now, tools run: {approved}");
     yes(approved == 0, &format!("{approved} of {races} were approved"))?;
-    yes(races > 0, "no race could be run")
+    check_count(races, run.options.races, "races")
+}
+
+/// A figure that rests on fewer tries than were asked for is none.
+fn check_count(done: usize, asked: usize, what: &str) -> Result<(), String> {
+    yes(done == asked, &format!("only {done} of {asked} {what} in the time there was"))
 }
 
 fn race_once(run: &ControlRun<'_>, name: &str, race: usize, marker: &Path) -> Result<(), String> {
@@ -362,6 +371,7 @@ fn unknown_row(run: &mut ControlRun<'_>) -> Result<(), String> {
 
 /// Row 28: how a turn that fails is told. Each in an agent of its own: what a failed turn said is sent again with the next.
 fn error_rows(run: &mut ControlRun<'_>) -> Result<(), String> {
+    let mut bad = Vec::new();
     for status in [400, 429, 529] {
         let name = run.launch(None, &[])?.name;
         let text = format!("lab-error-{status}: [[error:{status}]]");
@@ -374,6 +384,7 @@ fn error_rows(run: &mut ControlRun<'_>) -> Result<(), String> {
         };
         run.fact(what, format!("{} {end}", answer.code));
         run.stop(&name);
+        bad.extend(judge_error(status, answer.code, &end).err());
     }
     // One that never answers.
     let name = run.launch(None, &[])?.name;
@@ -382,7 +393,22 @@ fn error_rows(run: &mut ControlRun<'_>) -> Result<(), String> {
     let end = answer.delivery()["turn"]["end"].as_str().unwrap_or("none").to_owned();
     run.stop(&name);
     run.fact("turn that hangs", format!("{} {end}", answer.code));
-    yes(answer.code == 11 && end == "open", &format!("a turn that hangs: {}", answer.text()))
+    if answer.code != 11 || end != "open" {
+        bad.push(format!("a turn that hangs: {}", answer.text()));
+    }
+    yes(bad.is_empty(), &bad.join("; "))
+}
+
+/// How a turn may be told that the model ended with that status. An agent that tries again has an open turn, and one whose
+/// record does not say how a turn ended is told so; an answer it is never.
+fn judge_error(status: u16, code: i32, end: &str) -> Result<(), String> {
+    let fits = match (code, end) {
+        (17, "limited") => status == 429,
+        (17, "failed") | (0, "over") => true,
+        (11, "open") => status != 400,
+        _ => false,
+    };
+    yes(fits, &format!("a turn after {status}: {code} {end}"))
 }
 
 /// Row 31: a prompt of 200 KB without a terminal.
@@ -444,5 +470,26 @@ fn trust_row(run: &mut ControlRun<'_>) -> Result<(), String> {
             again.is(16, "the second start: it was trusted by the first")
         }
         (code, _) => Err(format!("{code} {}", answer.text())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn row_28_a_turn_that_failed_is_never_told_as_an_answer() {
+        for (status, code, end, fits) in [
+            (400, 17, "failed", true),
+            (429, 17, "limited", true),
+            (429, 11, "open", true),
+            (529, 0, "over", true),
+            (400, 0, "answered", false),
+            (400, 11, "open", false),
+            (529, 17, "limited", false),
+        ] {
+            assert_eq!(judge_error(status, code, end).is_ok(), fits, "{status} {code} {end}");
+        }
+        assert!(check_count(199, 200, "races").is_err() && check_count(200, 200, "races").is_ok());
     }
 }

@@ -95,6 +95,9 @@ const CASES: &[ControlCase] = &[
             ("unknown id", "not found"),
             ("other directory", "its own"),
             ("headless", "accepted"),
+            ("second of equal length", "accepted"),
+            ("stop --turn", "ends the turn"),
+            ("turn that hangs", "11 open"),
             ("trust", "asks"),
         ],
         ..COMMON
@@ -111,6 +114,9 @@ const CASES: &[ControlCase] = &[
             ("unknown id", "not found"),
             ("other directory", "its own"),
             ("headless", "accepted"),
+            ("second of equal length", "accepted"),
+            ("stop --turn", "ends the turn"),
+            ("turn that hangs", "11 open"),
             ("trust", "does not ask"),
         ],
         ..COMMON
@@ -126,6 +132,9 @@ const CASES: &[ControlCase] = &[
             ("unknown id", "not found"),
             ("other directory", "its own"),
             ("headless", "accepted"),
+            ("second of equal length", "accepted"),
+            ("stop --turn", "ends the turn"),
+            ("turn that hangs", "11 open"),
             ("trust", "does not ask"),
         ],
         ..COMMON
@@ -140,6 +149,9 @@ const CASES: &[ControlCase] = &[
             ("unknown id", "not found"),
             ("other directory", "its own"),
             ("headless", "accepted"),
+            ("second of equal length", "accepted"),
+            ("stop --turn", "ends the turn"),
+            ("turn that hangs", "11 open"),
             ("trust", "does not ask"),
         ],
         ..COMMON
@@ -155,6 +167,9 @@ const CASES: &[ControlCase] = &[
             ("unknown id", "not found"),
             ("other directory", "its own"),
             ("headless", "accepted"),
+            ("second of equal length", "altered"),
+            ("stop --turn", "ends the turn"),
+            ("turn that hangs", "11 open"),
             ("trust", "does not ask"),
         ],
         ..COMMON
@@ -170,6 +185,9 @@ const CASES: &[ControlCase] = &[
             ("unknown id", "not found"),
             ("other directory", "its own"),
             ("headless", "accepted"),
+            ("second of equal length", "accepted"),
+            ("stop --turn", "ends the turn"),
+            ("turn that hangs", "11 open"),
             ("trust", "asks"),
         ],
         ..COMMON
@@ -183,6 +201,9 @@ const CASES: &[ControlCase] = &[
             ("unknown id", "not found"),
             ("other directory", "its own"),
             ("headless", "accepted"),
+            ("second of equal length", "accepted"),
+            ("stop --turn", "ends the turn"),
+            ("turn that hangs", "11 open"),
             ("trust", "does not ask"),
         ],
         ..COMMON
@@ -197,6 +218,9 @@ const CASES: &[ControlCase] = &[
             ("unknown id", "not found"),
             ("other directory", "its own"),
             ("headless", "refused"),
+            ("second of equal length", "accepted"),
+            ("stop --turn", "ends the turn"),
+            ("turn that hangs", "11 open"),
             ("trust", "asks"),
         ],
         ..COMMON

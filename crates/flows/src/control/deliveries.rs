@@ -127,49 +127,57 @@ impl ControlLedger {
         let state = StateStore::open_read_only(self.machine.home())?;
         state.map_or_else(|| Ok(Vec::new()), |state| state.list_deliveries(query))
     }
+
+    /// What a delivery is by now: a proof that came late counts, and so does the end of its turn.
+    pub fn judge_delivery(
+        &mut self,
+        kept: KeptDelivery,
+        observation: &Observation,
+    ) -> DeliveryRecord {
+        let KeptDelivery { mut record, sender } = kept;
+        let is_session =
+            |one: &&Observed| one.session.agent == record.agent && one.session.id == record.session;
+        let one = observation.sessions.iter().find(is_session);
+        // Where no Enter was pressed, whoever sent the text later did so by other means.
+        if is_provable(record.state) {
+            if let Some(one) = one
+                && let Err(reason) = prove_late(&mut record, one, &self.machine)
+            {
+                self.note_failure(reason);
+            }
+            let is_settled =
+                !matches!(record.state, DeliveryState::Ready | DeliveryState::Composed);
+            if !is_settled && self.machine.probe_process(&sender).is_dead() {
+                record.state = DeliveryState::Unproven;
+                record.reason = Some("whoever sent it ended before it was settled".to_owned());
+            }
+        }
+        let open = record.turn.as_ref().is_none_or(|turn| turn.end == TurnEnd::Open);
+        if record.state == DeliveryState::Accepted
+            && open
+            && let Some(one) = one
+            && let Some(source) = &one.source
+        {
+            let ended = read_turn(&record, source, self.machine.read_clock());
+            let is_there = one.verdict.status.is_active();
+            record.turn = ended.or(is_there.then_some(DeliveryTurn {
+                end: TurnEnd::Open,
+                resets_at: None,
+                ended_at: None,
+            }));
+        }
+        record
+    }
 }
 
-/// What a delivery is by now: a proof that came late counts, and so does the end of its turn.
-pub fn judge_delivery(
-    kept: KeptDelivery,
-    observation: &Observation,
+/// Looks for the record of a text of which only the hash is known. Nothing is proven as long as it is not known which
+/// records prove other deliveries.
+fn prove_late(
+    record: &mut DeliveryRecord,
+    one: &Observed,
     machine: &Machine,
-) -> DeliveryRecord {
-    let KeptDelivery { mut record, sender } = kept;
-    let is_session =
-        |one: &&Observed| one.session.agent == record.agent && one.session.id == record.session;
-    let one = observation.sessions.iter().find(is_session);
-    // Where no Enter was pressed, whoever sent the text later did so by other means.
-    if is_provable(record.state) {
-        if let Some(one) = one {
-            prove_late(&mut record, one, machine);
-        }
-        let is_settled = !matches!(record.state, DeliveryState::Ready | DeliveryState::Composed);
-        if !is_settled && machine.probe_process(&sender).is_dead() {
-            record.state = DeliveryState::Unproven;
-            record.reason = Some("whoever sent it ended before it was settled".to_owned());
-        }
-    }
-    let open = record.turn.as_ref().is_none_or(|turn| turn.end == TurnEnd::Open);
-    if record.state == DeliveryState::Accepted
-        && open
-        && let Some(one) = one
-        && let Some(source) = &one.source
-    {
-        let ended = read_turn(&record, source);
-        let is_there = one.verdict.status.is_active();
-        record.turn = ended.or(is_there.then_some(DeliveryTurn {
-            end: TurnEnd::Open,
-            resets_at: None,
-            ended_at: None,
-        }));
-    }
-    record
-}
-
-/// Looks for the record of a text of which only the hash is known.
-fn prove_late(record: &mut DeliveryRecord, one: &Observed, machine: &Machine) {
-    let Some(source) = &one.source else { return };
+) -> Result<(), String> {
+    let Some(source) = &one.source else { return Ok(()) };
     let since = record.begun_at.minus(STAMP_SLACK);
     let mut found: Vec<EqualRecord> = Vec::new();
     let mut say = |entry: model::conversation::ConversationEntry| {
@@ -192,12 +200,12 @@ fn prove_late(record: &mut DeliveryRecord, one: &Observed, machine: &Machine) {
     };
     let read =
         crate::converse::read_conversation(&record.agent, source, record.noted_end, &mut say);
-    let Ok(end) = read else { return };
+    let Ok(end) = read else { return Ok(()) };
     if found.is_empty() {
-        return;
+        return Ok(());
     }
-    let own = choose_late(record, &found, &read_rivals(machine, record));
-    let Some((matched, at)) = own else { return };
+    let own = choose_late(record, &found, &read_rivals(machine, record)?);
+    let Some((matched, at)) = own else { return Ok(()) };
     record.state = record.state.after(DeliverySign::Recorded(Some(matched)));
     record.matched = Some(matched);
     (record.reason, record.screen) = (None, None);
@@ -207,4 +215,5 @@ fn prove_late(record: &mut DeliveryRecord, one: &Observed, machine: &Machine) {
         record: end,
         at,
     });
+    Ok(())
 }

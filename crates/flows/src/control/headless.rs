@@ -9,7 +9,7 @@ use sys::dropped::NoteDropped;
 
 use super::launch::{LaunchError, LaunchRequest, LaunchScene, StartedAgent, last_lines};
 use super::launch_plan::LaunchPlan;
-use super::running::{RunningDelivery, wait_for_change};
+use super::running::RunningDelivery;
 use crate::terminal::HostedSession;
 use crate::terminal::destroy::destroy_terminal;
 use crate::terminal::headless::{HeadlessInput, HeadlessSpec};
@@ -54,7 +54,7 @@ pub(super) fn run_headless(
         started.plan.channel,
     )?;
     delivery.sign(DeliverySign::Entered);
-    scene.ledger.keep_delivery(&delivery.record);
+    delivery.keep(scene.ledger);
     let field = started.plan.headless.map_or("", |headless| headless.id_field);
     let until = Instant::now() + request.ready_timeout + request.accept_timeout;
     let hosted = started.hosted.clone();
@@ -77,7 +77,7 @@ pub(super) fn run_headless(
         if delivery.look_for_proof(scene.observe) || is_over || Instant::now() >= until {
             break;
         }
-        wait_for_change(None, PROOF_INTERVAL);
+        std::thread::sleep(PROOF_INTERVAL);
     }
     sys::pause::pause_at("launch.proven");
     let accepted = delivery.record.state == DeliveryState::Accepted;
@@ -92,7 +92,7 @@ pub(super) fn run_headless(
     if over() {
         note_headless_end(started, accepted);
     }
-    scene.ledger.keep_delivery(&delivery.record);
+    delivery.keep(scene.ledger);
     Ok(())
 }
 

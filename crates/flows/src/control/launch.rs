@@ -30,9 +30,7 @@ use super::deliveries::ControlLedger;
 use super::headless;
 use super::launch_plan::{LaunchPlan, plan_launch};
 use super::launch_terms::{arm_ttl, check_alone, hold_place};
-use super::running::{
-    DeliveryFault, LookAtMachine, RunningDelivery, SubmitTerms, TurnWait, wait_for_change,
-};
+use super::running::{DeliveryFault, LookAtMachine, RunningDelivery, SubmitTerms, TurnWait};
 use crate::launches::note_launch;
 use crate::observe::Observation;
 use crate::terminal::create::{CreateTerminalRequest, create_terminal};
@@ -357,7 +355,7 @@ impl StartedAgent {
             if !is_registered || Instant::now() >= until {
                 return;
             }
-            wait_for_change(None, PROOF_INTERVAL);
+            std::thread::sleep(PROOF_INTERVAL);
         }
     }
 
@@ -383,7 +381,7 @@ impl StartedAgent {
                 let id = one.session.id.clone();
                 has = Some(LaunchedConversation { id, transcript, bound });
             } else {
-                wait_for_change(None, PROOF_INTERVAL);
+                std::thread::sleep(PROOF_INTERVAL);
             }
         }
         let is_right = match (&has, &wanted) {
@@ -436,7 +434,7 @@ impl StartedAgent {
             self.plan.channel,
         )?;
         delivery.record.by = scene.ledger.caller().map(str::to_owned);
-        scene.ledger.keep_delivery(&delivery.record);
+        delivery.keep(scene.ledger);
         let terms = SubmitTerms {
             over_person: false,
             ready_timeout: Some(FRESH_READY_TIMEOUT),
@@ -464,7 +462,7 @@ impl StartedAgent {
             self.note_delivery(&delivery);
             self.note_turn(waited);
         }
-        scene.ledger.keep_delivery(&delivery.record);
+        delivery.keep(scene.ledger);
         Ok(())
     }
 

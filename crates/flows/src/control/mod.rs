@@ -19,6 +19,7 @@ mod ready_agent;
 pub mod resume;
 mod rivals;
 mod running;
+mod transcript_watch;
 pub mod turn_wait;
 pub mod who;
 

@@ -19,12 +19,10 @@ use model::hosted::{FaultCode, HostFault};
 use model::session::SessionName;
 
 use super::conversation::ConversationClue;
-use super::deliveries::{ControlLedger, judge_delivery};
+use super::deliveries::ControlLedger;
 use super::queue::{QueueOutcome, put_in_queue};
 use super::ready_agent::{PromptWay, ReadyAgent, find_named, wait_until_ready};
-use super::running::{
-    DeliveryFault, LookAtMachine, RunningDelivery, SubmitTerms, TurnWait, wait_for_change,
-};
+use super::running::{DeliveryFault, LookAtMachine, RunningDelivery, SubmitTerms, TurnWait};
 use crate::permit_files::put_prompt;
 use crate::terminal::TerminalHome;
 use crate::timeouts::{PROOF_INTERVAL, QUEUE_COMMAND_TIMEOUT};
@@ -140,7 +138,7 @@ pub fn deliver_prompt(
     delivery.record.key.clone_from(&request.key);
     delivery.record.by = ledger.caller().map(str::to_owned);
     if let Some(earlier) = note_begin(&delivery.record, ledger)? {
-        return await_earlier(home, &earlier, request, ledger, observe);
+        return await_earlier(&earlier, request, ledger, observe);
     }
     sys::pause::pause_at("prompt.noted");
     let done = send_in_turn(home, agent, &mut delivery, request, until, ledger, observe);
@@ -152,7 +150,7 @@ pub fn deliver_prompt(
         delivery.record.state = DeliveryState::Refused;
     }
     sys::pause::pause_at("prompt.before-note");
-    ledger.keep_delivery(&delivery.record);
+    delivery.keep(ledger);
     done?;
     if delivery.record.state == DeliveryState::Accepted && request.wait_idle {
         wait_for_turn(home, &mut delivery, request, ledger, observe)?;
@@ -181,7 +179,6 @@ fn note_begin(
 
 /// What became of the delivery that used the key first: it may still be under way.
 fn await_earlier(
-    home: &TerminalHome,
     id: &str,
     request: &PromptRequest,
     ledger: &mut ControlLedger,
@@ -197,12 +194,12 @@ fn await_earlier(
                 "delivery {id} is not in the store any more"
             )));
         };
-        let record = judge_delivery(kept, &observation, &home.machine);
+        let record = ledger.judge_delivery(kept, &observation);
         let under_way = matches!(record.state, DeliveryState::Ready | DeliveryState::Composed);
         if !under_way || Instant::now() >= until {
             return Ok(record);
         }
-        wait_for_change(None, PROOF_INTERVAL);
+        std::thread::sleep(PROOF_INTERVAL);
     }
 }
 
@@ -222,7 +219,7 @@ fn send_in_turn(
             return Err(DriveRefusal::MovedOn { now: Some(next.name.id) }.into());
         }
         delivery.aim_at(next.clue(), next.source.take())?;
-        ledger.keep_delivery(&delivery.record);
+        delivery.keep(ledger);
         agent = next;
     }
     Ok(())
@@ -377,7 +374,7 @@ fn wait_for_turn(
     let name = SessionName::new(&delivery.clue.agent, &delivery.record.session);
     let mut goes_on = agent_watch(&home.machine, &name, observe);
     let waited = delivery.await_turn_end(request.idle_timeout, observe, &mut goes_on);
-    ledger.keep_delivery(&delivery.record);
+    delivery.keep(ledger);
     let pause = match waited {
         TurnWait::Over => return Ok(()),
         TurnWait::Asks => TurnPause::Asks,

@@ -1,8 +1,8 @@
 //! The agent's own queue: a command of the agent's that hands a prompt to a live conversation.
 
 use std::ffi::OsStr;
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
 use adapters::control::{TemplateValues, fill_template};
 use model::control::refusal::DriveRefusal;
@@ -11,8 +11,10 @@ use model::hosted::{FaultCode, HostFault};
 use super::launch_plan::find_program;
 use super::prompt::PromptError;
 use super::running::RunningDelivery;
-use crate::timeouts::QUEUE_COMMAND_INTERVAL;
-use sys::dropped::NoteDropped;
+use sys::bounded_run::{RunLimits, run_bounded};
+
+/// How much of what the agent's command says is told when it fails.
+const MOST_SAID_BYTES: usize = 4 << 10;
 
 /// What became of a text that was handed to an agent's queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,39 +47,20 @@ pub(super) fn put_in_queue(
         .ok_or_else(|| DriveRefusal::NotDriven { agent: delivery.clue.agent.clone() })?;
     let program = &find_program(adapter, path).map_err(|error| failed(error.to_string()))?;
     sys::pause::pause_at("queue.before");
-    let mut child = Command::new(program)
-        .args(filled)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
+    let mut command = Command::new(program);
+    command.args(filled);
+    let limits = RunLimits { time: patience, output_bytes: MOST_SAID_BYTES };
+    let run = run_bounded(&mut command, &[], limits)
         .map_err(|error| failed(format!("`{program}` could not be run: {error}")))?;
-    let until = Instant::now() + patience;
-    let status = loop {
-        match child.try_wait().map_err(|error| failed(error.to_string()))? {
-            Some(status) => break status,
-            None if Instant::now() >= until => {
-                child.kill().note_dropped("ending a queue command that hangs");
-                let ended = child.wait().ok_or_note("reaping it");
-                if ended.is_some_and(|status| status.success()) {
-                    return Ok(QueueOutcome::Taken);
-                }
-                let seconds = patience.as_secs();
-                let why = format!("`{program}` did not end within {seconds} s; it may be queued");
-                return Ok(QueueOutcome::NotSaid(why));
-            }
-            None => std::thread::sleep(QUEUE_COMMAND_INTERVAL),
-        }
+    let Some(status) = run.status else {
+        let seconds = patience.as_secs();
+        let why = format!("`{program}` did not end within {seconds} s; it may be queued");
+        return Ok(QueueOutcome::NotSaid(why));
     };
     if status.success() {
         return Ok(QueueOutcome::Taken);
     }
-    let mut said = String::new();
-    if let Some(mut stderr) = child.stderr.take() {
-        // Without it the code alone is told.
-        std::io::Read::read_to_string(&mut stderr, &mut said)
-            .note_dropped("what a queue command said");
-    }
+    let said = String::from_utf8_lossy(&run.output);
     let code =
         status.code().map_or_else(|| "by a signal".to_owned(), |code| format!("with {code}"));
     Err(failed(format!("`{program}` ended {code}: {}", said.trim())))

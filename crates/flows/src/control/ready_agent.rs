@@ -19,7 +19,8 @@ use super::conversation::ConversationClue;
 use super::fresh::{ToldConversation, begins_another, find_unattached, is_fresh, moved_on_to};
 use super::idle::{EnterSight, look_at_enters};
 use super::prompt::{PromptError, PromptRequest};
-use super::running::{LookAtMachine, wait_for_change, watch_transcript};
+use super::running::LookAtMachine;
+use super::transcript_watch::TranscriptWatch;
 use super::who::{agents_within, describe_holders};
 use crate::observe::{Observation, Observed};
 use crate::permit_files::find_input_file;
@@ -64,6 +65,7 @@ pub(super) fn wait_until_ready(
     until: Instant,
     observe: &mut LookAtMachine<'_>,
 ) -> Result<ReadyAgent, PromptError> {
+    let mut watch = TranscriptWatch::default();
     loop {
         let looked_at = Instant::now();
         let observation = observe().map_err(PromptError::Observe)?;
@@ -72,6 +74,10 @@ pub(super) fn wait_until_ready(
         match activity {
             // Its own queue takes it in any activity.
             _ if matches!(agent.way, PromptWay::Queue(_)) => return Ok(agent),
+            Activity::Working if request.into_working && !agent.takes_prompts_at_work() => {
+                let mode = "prompted while it works: wait for the end of its turn".to_owned();
+                return Err(DriveRefusal::NoSuchMode { agent: agent.name.agent, mode }.into());
+            }
             Activity::Working if !request.into_working => {}
             Activity::Unknown if !request.into_working && !agent.is_fresh(home) => {
                 return Err(DriveRefusal::ActivityUnknown.into());
@@ -90,8 +96,9 @@ pub(super) fn wait_until_ready(
         if left.is_zero() {
             return Err(PromptError::StillWorking(request.idle_timeout.as_secs()));
         }
-        let watch = agent.source.as_deref().and_then(watch_transcript);
-        wait_for_change(watch.as_ref(), left.min(patience));
+        if !watch.follow(agent.source.as_deref()) {
+            watch.wait(left.min(patience));
+        }
     }
 }
 
@@ -195,6 +202,11 @@ impl ReadyAgent {
                 PromptWay::Queue(_) => None,
             },
         }
+    }
+
+    /// Whether a prompt may meet its questions: Enter would answer one that opens.
+    fn takes_prompts_at_work(&self) -> bool {
+        !matches!(self.way, PromptWay::Terminal(_)) || self.control.takes_prompts_at_work
     }
 
     /// Whether it is still what a look at it that began then told.
@@ -318,5 +330,31 @@ fn linked_agent<'a>(
         (None, _) => Err(DriveRefusal::NotAlive {
             why: "no agent with a session of its own runs in that terminal".to_owned(),
         }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn row_24_an_agent_that_was_not_raced_takes_no_prompt_at_work_through_its_terminal() {
+        let agent = |id: &str, way: PromptWay| ReadyAgent {
+            name: SessionName::new(id, "x"),
+            way,
+            source: None,
+            control: adapters::by_id(id).unwrap().control_table().unwrap(),
+            prompted: true,
+            path: None,
+            new_in: None,
+            turn_ended: None,
+            enters: None,
+        };
+        let terminal = || PromptWay::Terminal("t".to_owned());
+        for (id, takes) in [("claude-code", true), ("copilot", false), ("kimi", false)] {
+            assert_eq!(agent(id, terminal()).takes_prompts_at_work(), takes, "{id}");
+        }
+        // What goes by a queue presses no Enter.
+        assert!(agent("kimi", PromptWay::Queue(&[])).takes_prompts_at_work());
     }
 }

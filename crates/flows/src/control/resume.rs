@@ -26,7 +26,7 @@ use super::launch_plan::{ResumedConversation, plan_start};
 use super::launch_terms::{check_alone, hold_place};
 use super::prompt::{PromptError, PromptRequest, TurnPause, deliver_prompt};
 use super::ready_agent::find_named;
-use super::running::{wait_for_change, watch_transcript};
+use super::transcript_watch::TranscriptWatch;
 use super::who::look_at_holders;
 use crate::observe::{Observation, Observed};
 use crate::stop::{SessionGlance, StopError, StopOptions, plan_stop};
@@ -58,16 +58,15 @@ pub fn resume_session(
     // Only now: the previous lock holder may have started it.
     let observation = (scene.observe)().map_err(LaunchError::Observe)?;
     let one = find_conversation(&observation, &request.target)?;
-    let holders = look_at_holders(one);
     let cwd = choose_directory(request, one)?;
     let own = (!request.fork).then_some(&request.target);
     let _alone = hold_place(&request.start, &cwd, own, scene)?;
     if request.take_over && !request.fork {
-        if let Some(attached) = take_over(request, one, &observation, &holders, scene)? {
+        if let Some(attached) = take_over(request, &observation, scene)? {
             return Ok(attached);
         }
     } else if !request.fork {
-        check_free(&observation, &holders)?;
+        check_free(&observation, &look_at_holders(one))?;
     }
     let plan = plan_resume(request, one, scene)?;
     let mut started = StartedAgent::begin(&request.start, plan, scene)?;
@@ -191,28 +190,27 @@ fn own_directory(one: &Observed) -> Result<String, DriveRefusal> {
 /// Frees the conversation; the answer at once where it runs in a terminal of ostler's already.
 fn take_over(
     request: &ResumeRequest,
-    one: &Observed,
     observation: &Observation,
-    holders: &[ConversationHolder],
     scene: &mut LaunchScene<'_>,
 ) -> Result<Option<LaunchResult>, LaunchError> {
-    let caller = HandOverCaller { uid: sys::private::our_uid() };
-    let (mut way, mut reason) = decide_hand_over(holders, caller);
-    if way == HandOverWay::Wait && request.when_idle {
-        (way, reason) = await_idle(request, one, scene)?;
+    let later;
+    let mut look = HolderLook::of(observation, request)?;
+    if look.way == HandOverWay::Wait && request.when_idle {
+        later = await_idle(request, look.one, scene)?;
+        look = HolderLook::of(&later, request)?;
     }
-    match way {
+    match look.way {
         HandOverWay::Resume => {
-            check_free(observation, holders)?;
+            check_free(look.observation, &look.holders)?;
             Ok(None)
         }
         HandOverWay::Attach => {
-            let terminal = holders.iter().find_map(|holder| holder.terminal.clone());
-            let plan = plan_resume(request, one, scene)?;
+            let terminal = look.holders.iter().find_map(|holder| holder.terminal.clone());
+            let plan = plan_resume(request, look.one, scene)?;
             let attached = LaunchResult {
                 terminal,
                 state: LaunchState::Ready,
-                process: holders.first().map(|holder| (&holder.process).into()),
+                process: look.holders.first().map(|holder| (&holder.process).into()),
                 reason: Some("it runs in a terminal of ostler's: nothing was restarted".to_owned()),
                 ..plan.blank_result(&request.start)
             };
@@ -222,20 +220,48 @@ fn take_over(
             }
         }
         HandOverWay::StopAndResume => {
-            let live: Vec<u32> = holders.iter().filter_map(|holder| holder.process.pid).collect();
-            if live.len() > 1 && !request.all_holders {
-                return Err(DriveRefusal::SeveralHolders { pids: live }.into());
-            }
+            look.check_count(request)?;
+            sys::pause::pause_at("hand-over.decided");
             release_holders(request, scene)?;
             Ok(None)
         }
         HandOverWay::SupervisorCommand => {
-            let view = super::who::describe_holders(one).hand_over;
-            let command = view.command.unwrap_or_else(|| format!("ostler who {}", one.session.id));
+            let view = super::who::describe_holders(look.one).hand_over;
+            let id = &look.one.session.id;
+            let command = view.command.unwrap_or_else(|| format!("ostler who {id}"));
             Err(DriveRefusal::Supervised { command }.into())
         }
         HandOverWay::Wait | HandOverWay::None => {
-            Err(DriveRefusal::NotTaken { why: reason.to_owned() }.into())
+            Err(DriveRefusal::NotTaken { why: look.reason.to_owned() }.into())
+        }
+    }
+}
+
+/// Who holds the conversation by one look, and what can be done about it. Nothing is decided by two looks at once: a
+/// holder may end or join between them.
+struct HolderLook<'a> {
+    observation: &'a Observation,
+    one: &'a Observed,
+    holders: Vec<ConversationHolder>,
+    way: HandOverWay,
+    reason: &'static str,
+}
+
+impl<'a> HolderLook<'a> {
+    fn of(observation: &'a Observation, request: &ResumeRequest) -> Result<Self, LaunchError> {
+        let one = find_conversation(observation, &request.target)?;
+        let holders = look_at_holders(one);
+        let caller = HandOverCaller { uid: sys::private::our_uid() };
+        let (way, reason) = decide_hand_over(&holders, caller);
+        Ok(Self { observation, one, holders, way, reason })
+    }
+
+    /// Several are stopped only by whoever means all of them.
+    fn check_count(&self, request: &ResumeRequest) -> Result<(), DriveRefusal> {
+        let pids: Vec<u32> = self.holders.iter().filter_map(|holder| holder.process.pid).collect();
+        match pids.len() > 1 && !request.all_holders {
+            true => Err(DriveRefusal::SeveralHolders { pids }),
+            false => Ok(()),
         }
     }
 }
@@ -290,43 +316,46 @@ fn prompt_attached(
     }
 }
 
-/// Waits until the holder has ended its turn, and says what can be done then.
+/// Waits until the holder has ended its turn, and returns what was seen then.
 fn await_idle(
     request: &ResumeRequest,
     one: &Observed,
     scene: &mut LaunchScene<'_>,
-) -> Result<(HandOverWay, &'static str), LaunchError> {
+) -> Result<Observation, LaunchError> {
     let until = Instant::now() + request.start.turn_timeout;
-    let watch = one.source.as_deref().and_then(watch_transcript);
-    let caller = HandOverCaller { uid: sys::private::our_uid() };
+    let mut watch = TranscriptWatch::default();
+    watch.follow(one.source.as_deref());
+    sys::pause::pause_at("hand-over.waits");
     loop {
         let seen = (scene.observe)().map_err(LaunchError::Observe)?;
-        let now = find_conversation(&seen, &request.target)?;
-        let decided = decide_hand_over(&look_at_holders(now), caller);
+        let works = HolderLook::of(&seen, request)?.way == HandOverWay::Wait;
         let left = until.saturating_duration_since(Instant::now());
-        if decided.0 != HandOverWay::Wait || left.is_zero() {
-            return Ok(decided);
+        if !works || left.is_zero() {
+            return Ok(seen);
         }
-        wait_for_change(watch.as_ref(), left.min(LONGEST_WATCH_SPAN));
+        watch.wait(left.min(LONGEST_WATCH_SPAN));
     }
 }
 
-/// Decides again at the last moment: a holder may have begun to work since, or ended.
+/// Decides again at the last moment: a holder may have begun to work since, have ended, or have been joined by another.
 fn may_be_stopped(
     request: &ResumeRequest,
     scene: &mut LaunchScene<'_>,
 ) -> Result<bool, LaunchError> {
+    let later;
     let seen = (scene.observe)().map_err(LaunchError::Observe)?;
-    let one = find_conversation(&seen, &request.target)?;
-    let caller = HandOverCaller { uid: sys::private::our_uid() };
-    let (mut way, mut reason) = decide_hand_over(&look_at_holders(one), caller);
-    if way == HandOverWay::Wait && request.when_idle {
-        (way, reason) = await_idle(request, one, scene)?;
+    let mut look = HolderLook::of(&seen, request)?;
+    if look.way == HandOverWay::Wait && request.when_idle {
+        later = await_idle(request, look.one, scene)?;
+        look = HolderLook::of(&later, request)?;
     }
-    match way {
-        HandOverWay::StopAndResume => Ok(true),
+    match look.way {
+        HandOverWay::StopAndResume => {
+            look.check_count(request)?;
+            Ok(true)
+        }
         HandOverWay::Resume => Ok(false),
-        _ => Err(DriveRefusal::NotTaken { why: reason.to_owned() }.into()),
+        _ => Err(DriveRefusal::NotTaken { why: look.reason.to_owned() }.into()),
     }
 }
 

@@ -7,7 +7,6 @@ use model::control::delivery::{DeliveryRecord, DeliveryState};
 use model::control::prompt::PromptMatch;
 use model::session::SessionName;
 use model::time::Time;
-use sys::dropped::NoteDropped;
 use sys::machine::Machine;
 
 use super::deliveries::ControlLedger;
@@ -15,14 +14,18 @@ use super::deliveries::ControlLedger;
 /// A record that equals a text, and when it was written.
 pub(super) type EqualRecord = (PromptMatch, Option<Time>);
 
-/// The other deliveries of the same text to the same conversation.
-pub(super) fn read_rivals(machine: &Machine, record: &DeliveryRecord) -> Vec<DeliveryRecord> {
+/// The other deliveries of the same text to the same conversation, or why they are not known.
+pub(super) fn read_rivals(
+    machine: &Machine,
+    record: &DeliveryRecord,
+) -> Result<Vec<DeliveryRecord>, String> {
     let name = SessionName::new(&record.agent, &record.session);
     let kept = ControlLedger::new(machine).list_deliveries(Some(&name), None);
-    let kept = kept.ok_or_note("the other deliveries to a session").unwrap_or_default();
-    let all = kept.into_iter().map(|kept| kept.record);
-    all.filter(|other| other.id != record.id && other.normalised_sha256 == record.normalised_sha256)
-        .collect()
+    let all = kept.map_err(|error| format!("the other deliveries to {name}: {error}"))?;
+    let is_rival = |other: &DeliveryRecord| {
+        other.id != record.id && other.normalised_sha256 == record.normalised_sha256
+    };
+    Ok(all.into_iter().map(|kept| kept.record).filter(is_rival).collect())
 }
 
 /// What is left of the records of a text once each that proves another delivery is taken away.

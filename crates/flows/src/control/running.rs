@@ -21,11 +21,12 @@ use model::status::Activity;
 use model::time::{Time, whole_millis};
 use sys::dropped::NoteDropped;
 use sys::machine::Machine;
-use sys::watch::DirectoryWatch;
 
 use super::conversation::ConversationClue;
+use super::deliveries::ControlLedger;
 use super::pasted::read_pasted;
 use super::rivals::{choose_own, read_rivals};
+use super::transcript_watch::TranscriptWatch;
 use crate::observe::Observation;
 use crate::terminal::HostedSession;
 use crate::terminal::submit::{ask_readiness, settle_submission, submit_text};
@@ -55,6 +56,9 @@ pub(super) struct RunningDelivery {
     noted_file: Option<NotedFile>,
     /// Whether the transcript is not the one that this began with: what is older than this delivery does not count.
     is_other: bool,
+    /// Why it is not known which records prove other deliveries.
+    unread: Option<String>,
+    watch: TranscriptWatch,
     machine: Machine,
 }
 
@@ -153,6 +157,8 @@ impl RunningDelivery {
             unbegun: true,
             noted_file: None,
             is_other: false,
+            unread: None,
+            watch: TranscriptWatch::default(),
             machine: machine.clone(),
         };
         delivery.aim_at(clue, source)?;
@@ -213,18 +219,17 @@ impl RunningDelivery {
         sys::pause::pause_at("prompt.before-submit");
         let submitted = std::thread::scope(|threads| {
             let submission = threads.spawn(|| submit_text(session, &params, timeout));
-            let mut told = false;
             while !submission.is_finished() {
-                if !told && self.look_for_proof(observe) {
+                if self.look_for_proof(observe) {
                     // Whether or not it is still under way: Enter is not pressed again.
-                    let heard = settle_submission(session, &self.record.id, knows);
-                    told = heard.is_ok();
-                    if heard.is_ok_and(|heard| heard.too_early) {
-                        told = false;
-                        self.disown_proof();
+                    match settle_submission(session, &self.record.id, knows) {
+                        Ok(heard) if heard.too_early => self.disown_proof(),
+                        // Its host answers the submission at once.
+                        Ok(_) => break,
+                        Err(_) => {}
                     }
                 }
-                self.wait_for_change(SUBMISSION_INTERVAL);
+                self.watch.wait(SUBMISSION_INTERVAL);
             }
             submission.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })?;
@@ -263,7 +268,7 @@ impl RunningDelivery {
                 return false;
             }
             let left = until.saturating_duration_since(Instant::now());
-            self.wait_for_change(left.min(LOOK_AGAIN_INTERVAL));
+            self.watch.wait(left.min(LOOK_AGAIN_INTERVAL));
         }
     }
 
@@ -362,6 +367,7 @@ impl RunningDelivery {
         }
         // Some agents make their transcript with the first prompt.
         self.find_source(observe);
+        self.watch.follow(self.source.as_deref());
         let Some(source) = &self.source else { return false };
         let mut found: Vec<(PromptMatch, Option<Time>)> = Vec::new();
         let mut foreign = false;
@@ -394,7 +400,11 @@ impl RunningDelivery {
         if found.is_empty() {
             return false;
         }
-        let own = choose_own(&self.record, &found, &read_rivals(&self.machine, &self.record));
+        let rivals = read_rivals(&self.machine, &self.record).unwrap_or_else(|reason| {
+            self.unread = Some(reason);
+            Vec::new()
+        });
+        let own = choose_own(&self.record, &found, &rivals);
         let Some((matched, at)) = own else { return false };
         self.record.noted_end = noted_end;
         self.record.state = self.record.state.after(DeliverySign::Recorded(Some(matched)));
@@ -421,7 +431,11 @@ impl RunningDelivery {
         let until = Instant::now() + timeout;
         loop {
             let agent_is_there = goes_on();
-            let turn = self.source.as_deref().and_then(|source| read_turn(&self.record, source));
+            self.watch.follow(self.source.as_deref());
+            let turn = self
+                .source
+                .as_deref()
+                .and_then(|source| read_turn(&self.record, source, self.machine.read_clock()));
             if let Some(turn) = turn {
                 self.record.turn = Some(turn);
                 return TurnWait::Over;
@@ -439,7 +453,7 @@ impl RunningDelivery {
                 self.record.turn = Some(open_turn());
                 return TurnWait::TimedOut;
             }
-            self.wait_for_change(left.min(LONGEST_WATCH_SPAN));
+            self.watch.wait(left.min(LONGEST_WATCH_SPAN));
         }
     }
 
@@ -457,9 +471,12 @@ impl RunningDelivery {
         })
     }
 
-    fn wait_for_change(&self, timeout: Duration) {
-        let watch = self.source.as_deref().and_then(watch_transcript);
-        wait_for_change(watch.as_ref(), timeout);
+    /// Keeps it as it is by now, and notes what could not be read for it.
+    pub(super) fn keep(&mut self, ledger: &mut ControlLedger) {
+        if let Some(reason) = self.unread.take() {
+            ledger.note_failure(reason);
+        }
+        ledger.keep_delivery(&self.record);
     }
 }
 
@@ -471,12 +488,16 @@ const fn open_turn() -> DeliveryTurn {
 pub(super) fn read_turn(
     delivery: &DeliveryRecord,
     source: &TranscriptSource,
+    now: Time,
 ) -> Option<DeliveryTurn> {
     let adapter = adapters::by_id(&delivery.agent)?;
     let prompt_at = delivery.proof.as_ref().and_then(|proof| proof.at);
     let told = adapter
         .read_turn_end(source, delivery.noted_end, prompt_at)
         .ok_or_note("the end of a turn")?;
+    if told.as_ref().is_some_and(|turn| may_try_again(adapter, turn, now)) {
+        return None;
+    }
     told.or_else(|| {
         // One that tells no more than that its last turn is closed.
         let digest = adapter
@@ -485,11 +506,18 @@ pub(super) fn read_turn(
             .filter(|_| !adapter.tells_turn_ends())?;
         let ended_at = digest.last_activity_at;
         (digest.turn == TurnState::Closed).then_some(DeliveryTurn {
-            end: TurnEnd::Answered,
+            end: TurnEnd::Over,
             resets_at: None,
             ended_at,
         })
     })
+}
+
+/// Whether the agent may go on by itself after an error that it recorded.
+fn may_try_again(adapter: &dyn adapters::Adapter, turn: &DeliveryTurn, now: Time) -> bool {
+    let within = adapter.control_table().and_then(|control| control.retries_within);
+    let is_error = matches!(turn.end, TurnEnd::Failed | TurnEnd::Limited);
+    is_error && within.zip(turn.ended_at).is_some_and(|(within, at)| now.since(at) < within)
 }
 
 /// Why a delivery could not be begun; nothing was written.
@@ -513,15 +541,52 @@ fn read_end(agent: &str, source: &TranscriptSource) -> Result<(u64, bool), Deliv
     Ok((end, unbegun))
 }
 
-pub(super) fn watch_transcript(source: &TranscriptSource) -> Option<DirectoryWatch> {
-    DirectoryWatch::watch_directory(source.path.parent().unwrap_or(Path::new("/")))
-        .ok_or_note("the watch of a transcript")
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Returns when something changed there, or when the time is up.
-pub(super) fn wait_for_change(watch: Option<&DirectoryWatch>, timeout: Duration) {
-    let waited = watch.map(|watch| watch.wait_for(Some(timeout)));
-    if !matches!(waited, Some(Ok(_))) {
-        std::thread::sleep(timeout.min(LOOK_AGAIN_INTERVAL));
+    const PROMPT: &str = r#"{"type":"user","message":{"role":"user","content":"mend it"},"timestamp":"2030-01-01T00:00:00.000Z","sessionId":"s"}"#;
+    const ANSWER: &str = r#"{"type":"assistant","message":{"id":"m","role":"assistant","content":[],"stop_reason":"end_turn"},"timestamp":"2030-01-01T00:00:01.000Z","sessionId":"s"}"#;
+
+    fn append(path: &Path, line: &str) {
+        sys::append::append_bytes(path, format!("{line}\n").as_bytes()).unwrap();
+    }
+
+    /// What is written behind a look is not left to the next tick: the watch was there before the look.
+    #[test]
+    fn row_29_what_is_recorded_while_it_is_looked_at_ends_the_wait() {
+        let home = tempfile::tempdir().unwrap();
+        let root: std::sync::Arc<Path> = std::fs::canonicalize(home.path()).unwrap().into();
+        let path = root.join("s.jsonl");
+        append(&path, PROMPT);
+        let machine = Machine::with_home(root.join("ostler"));
+        let stamp = model::sighting::FileStamp::default();
+        let source = TranscriptSource::from_file("s", &root, path.clone(), stamp, "claude-jsonl");
+        let clue = ConversationClue {
+            agent: "claude-code".to_owned(),
+            id: Some("s".to_owned()),
+            path: None,
+            new_in: None,
+            terminal: None,
+        };
+        let (text, channel) = ("mend it".to_owned(), DeliveryChannel::Terminal);
+        let source = Some(Box::new(source));
+        let mut delivery = RunningDelivery::prepare(&machine, clue, source, text, channel).unwrap();
+        delivery.record.noted_end = 0;
+        delivery.record.state = DeliveryState::Accepted;
+        let mut looks = 0;
+        // A look at the machine comes behind the look at the record.
+        let mut observe = || {
+            looks += 1;
+            if looks == 1 {
+                append(&path, ANSWER);
+            }
+            Err("nothing is known of the machine".to_owned())
+        };
+        let begun = Instant::now();
+        let waited = delivery.await_turn_end(Duration::from_secs(30), &mut observe, &mut || true);
+        assert_eq!((waited, looks), (TurnWait::Over, 1), "and it was not looked at again");
+        assert!(begun.elapsed() < LONGEST_WATCH_SPAN, "{:?}", begun.elapsed());
+        assert_eq!(delivery.record.turn.unwrap().end, TurnEnd::Answered);
     }
 }

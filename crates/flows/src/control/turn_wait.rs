@@ -6,25 +6,24 @@ use std::time::{Duration, Instant};
 use model::control::delivery::{DeliveryRecord, DeliveryState, DeliveryTurn, TurnEnd};
 use model::session::SessionName;
 use model::status::Activity;
-use sys::dropped::NoteDropped;
-use sys::machine::Machine;
-use sys::watch::DirectoryWatch;
 
-use super::deliveries::{ControlLedger, judge_delivery};
+use super::deliveries::ControlLedger;
 use super::prompt::{PromptError, TurnPause};
 use super::ready_agent::find_named;
 use super::rivals::is_provable;
-use super::running::{LookAtMachine, wait_for_change};
+use super::running::LookAtMachine;
+use super::transcript_watch::TranscriptWatch;
+use crate::timeouts::LONGEST_WATCH_SPAN;
 
 /// Waits until the turn of a delivery is over; a delivery that did not arrive has none and is returned as it is.
 pub fn await_delivery_turn(
-    ledger: &ControlLedger,
-    machine: &Machine,
+    ledger: &mut ControlLedger,
     id: &str,
     timeout: Option<Duration>,
     observe: &mut LookAtMachine<'_>,
 ) -> Result<DeliveryRecord, PromptError> {
     let until = timeout.map(|timeout| Instant::now() + timeout);
+    let mut watch = TranscriptWatch::default();
     loop {
         let kept = ledger.find_delivery(id);
         let kept = kept.map_err(|error| PromptError::Observe(error.to_string()))?;
@@ -32,7 +31,7 @@ pub fn await_delivery_turn(
             PromptError::Observe(format!("delivery {id} is not in the store any more"))
         })?;
         let seen = observe().map_err(PromptError::Observe)?;
-        let mut record = judge_delivery(kept, &seen, machine);
+        let mut record = ledger.judge_delivery(kept, &seen);
         let name = SessionName::new(&record.agent, &record.session);
         let one = find_named(&seen, &name);
         let goes_on = one.is_some_and(|one| !one.verdict.status.is_terminal());
@@ -57,11 +56,8 @@ pub fn await_delivery_turn(
         if left == Some(Duration::ZERO) {
             return pause(record, TurnPause::TimedOut);
         }
-        let directory = record.proof.as_ref().and_then(|proof| Path::new(&proof.path).parent());
-        let watch = directory.and_then(|directory| {
-            DirectoryWatch::watch_directory(directory).ok_or_note("the watch of a transcript")
-        });
-        let nap = Duration::from_secs(1);
-        wait_for_change(watch.as_ref(), left.map_or(nap, |left| left.min(nap)));
+        if !watch.follow_file(record.proof.as_ref().map(|proof| Path::new(&proof.path))) {
+            watch.wait(left.map_or(LONGEST_WATCH_SPAN, |left| left.min(LONGEST_WATCH_SPAN)));
+        }
     }
 }

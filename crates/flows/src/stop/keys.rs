@@ -8,7 +8,7 @@ use model::status::Activity;
 use sys::dropped::NoteDropped;
 
 use super::{INTERRUPT_TIMEOUT, SessionGlance};
-use crate::terminal::submit::await_ready;
+use crate::terminal::submit::{ask_readiness, await_ready};
 use crate::terminal::{HostedSession, TerminalHome, ask};
 use crate::timeouts::{COMPOSER_CHECK_TIMEOUT, TURN_POLL_INTERVAL};
 
@@ -36,6 +36,26 @@ pub(super) fn clear_restored(
     if ready.is_ok_and(|ready| ready.ready && ready.counts_enters && !ready.unsent) {
         press_keys(terminals, hosted, control.clear_keys).note_dropped("emptying a composer");
     }
+}
+
+/// Whether the agent's quit keys would do nothing but quit, by a look of this moment: it is idle, nothing that was typed
+/// stands in its composer, and its screen shows no question.
+pub(super) fn may_be_quit(
+    hosted: &HostedSession,
+    control: &AgentControl,
+    look_again: &dyn Fn() -> Option<SessionGlance>,
+) -> bool {
+    if !look_again().is_some_and(|seen| seen.activity == Activity::Idle) {
+        return false;
+    }
+    let Some(ready) = ask_readiness(hosted).ok_or_note("the composer of an agent to be stopped")
+    else {
+        return false;
+    };
+    let plain = |text: &str| text.split_whitespace().collect::<String>();
+    let screen = plain(&ready.screen);
+    let asks = control.words_of_questions().iter().any(|words| screen.contains(&plain(words)));
+    !ready.ended && ready.counts_enters && !ready.unsent && !asks
 }
 
 /// Whether the agent does what is wanted in time; one that cannot be seen any more counts as well.

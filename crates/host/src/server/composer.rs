@@ -107,6 +107,20 @@ impl ComposedText {
         (!asks).then(|| ComposedSpot::at(rows, last))
     }
 
+    /// Whether a question may show: its words, or a list to choose from.
+    pub(super) fn may_be_asked(&self, rows: &[String]) -> bool {
+        let shown = PlainScreen::new(rows);
+        let has_words = self.questions.iter().any(|(words, _)| shown.count(words) > 0);
+        has_words || !self.choice_rows(rows).is_empty()
+    }
+
+    /// Whether anything shows that may be the text, wherever.
+    pub(super) fn may_be_shown(&self, rows: &[String]) -> bool {
+        let shown = PlainScreen::new(rows);
+        let has_text = self.sought.iter().any(|part| !self.places(&shown, part).is_empty());
+        has_text || (self.placeholder && !placeholder_rows(rows).is_empty())
+    }
+
     /// Whether words of a question show more often than before, beside those that the text may bring.
     fn shows_question(&self, shown: &PlainScreen, before: &SightCounts) -> bool {
         self.questions.iter().enumerate().any(|(index, (words, own))| {

@@ -99,6 +99,16 @@ impl Connection {
         self.dead || (matches!(self.role, ConnectionRole::Answered) && !self.wants_to_write())
     }
 
+    /// Whether it types: what it sends is kept for the program.
+    pub(super) fn awaits_program(&self) -> bool {
+        matches!(&self.role, ConnectionRole::Viewing(viewer) if viewer.writes)
+    }
+
+    /// Whether something of it was received and not dealt with.
+    pub(super) fn has_input(&self) -> bool {
+        !self.input.is_empty()
+    }
+
     /// Reads what is there, as far as `room` allows for a request.
     pub(super) fn receive_bytes(&mut self, room: usize) {
         let mut buffer = [0; 16 << 10];

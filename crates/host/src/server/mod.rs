@@ -17,6 +17,7 @@ mod headless;
 mod host;
 mod in_process;
 mod intake;
+mod leftover;
 mod methods;
 pub(crate) mod plain;
 mod ready;

@@ -17,6 +17,7 @@ use screen::Personality;
 
 use super::composer::{ComposedSpot, ComposedText, SightCounts};
 use super::host::{Host, MAX_INPUT_BYTES};
+use super::leftover::{LeftoverPaste, UnsentSight};
 use super::methods::internal_fault;
 use super::typing::TypingWatch;
 use super::wait::Waiter;
@@ -36,6 +37,8 @@ const MOST_SUBMISSIONS: usize = 64;
 pub(super) struct Submissions {
     queue: VecDeque<Submission>,
     typing: TypingWatch,
+    /// A paste that met a question, as long as nothing else was typed.
+    leftover: Option<LeftoverPaste>,
     last_person: Option<Instant>,
     last_enter: Option<Instant>,
     held: Vec<HeldInput>,
@@ -75,6 +78,8 @@ struct Composing {
     since: Instant,
     text: ComposedText,
     before: SightCounts,
+    /// What stood before the cursor, if no question showed.
+    composer: Option<String>,
     screen: Option<(Vec<String>, Instant)>,
     spot: Option<(ComposedSpot, Instant)>,
 }
@@ -120,6 +125,7 @@ impl Submissions {
 
     /// A command was given to a shell with its line break.
     pub(super) fn note_command_sent(&mut self) {
+        self.leftover = None;
         self.typing.note_line_sent();
         self.last_enter = Some(Instant::now());
     }
@@ -175,7 +181,10 @@ impl Host {
         };
         let state = match &submission.step {
             SubmitStep::Queued | SubmitStep::AwaitingReady { .. } => SubmissionState::NotReady,
-            SubmitStep::Composing(_) => SubmissionState::NotComposed,
+            SubmitStep::Composing(composing) => {
+                self.note_leftover(composing);
+                SubmissionState::NotComposed
+            }
             SubmitStep::Entered(_) => SubmissionState::Submitted,
         };
         self.end_submission(submission, state);
@@ -190,7 +199,22 @@ impl Host {
             return;
         }
         self.note_disturbance();
+        self.note_input_beside_leftover(bytes);
         self.write_input(bytes);
+    }
+
+    /// A key that answers the question does not stand in the composer; whatever else is typed does.
+    fn note_input_beside_leftover(&mut self, bytes: &[u8]) {
+        let Some(mut leftover) = self.submissions.leftover.take() else { return };
+        if leftover.outlasts_input(bytes, &self.screen.rows()) {
+            self.submissions.leftover = Some(leftover);
+        }
+    }
+
+    /// Whether no more can be kept for the program: viewers are read on when it has taken some of it.
+    pub(super) fn is_input_full(&self) -> bool {
+        let held: usize = self.submissions.held.iter().map(|held| held.bytes.len()).sum();
+        self.input.len() + held >= MAX_INPUT_BYTES
     }
 
     /// The same, from a person who watches.
@@ -201,11 +225,7 @@ impl Host {
             self.submissions.last_person = Some(Instant::now());
         }
         if self.submissions.holds_input() {
-            let waiting: usize = self.submissions.held.iter().map(|held| held.bytes.len()).sum();
-            if waiting < MAX_INPUT_BYTES {
-                let held = HeldInput { bytes: bytes.to_vec(), fact: Some(fact) };
-                self.submissions.held.push(held);
-            }
+            self.submissions.held.push(HeldInput { bytes: bytes.to_vec(), fact: Some(fact) });
             return;
         }
         self.type_in(bytes);
@@ -279,6 +299,14 @@ impl Host {
             if let Some(refusal) = self.refuse_submission(&submission.params, now) {
                 return Some(refusal);
             }
+            match self.look_for_unsent(now) {
+                UnsentSight::Nothing => {}
+                UnsentSight::Stands => return Some(SubmissionState::ComposerNotEmpty),
+                UnsentSight::Settles(at) => {
+                    *look_again = Some(at);
+                    return (*until <= now).then_some(SubmissionState::ComposerNotEmpty);
+                }
+            }
             let brackets = self.screen.modes().bracketed_paste;
             if !(brackets && self.has_left_canonical_mode()) {
                 *look_again = brackets.then_some(now + MODES_CHECK_INTERVAL);
@@ -304,7 +332,38 @@ impl Host {
         if params.if_enters.is_some_and(|enters| enters != submissions.typing.enters()) {
             return Some(SubmissionState::Overtaken);
         }
-        submissions.typing.has_unsent().then_some(SubmissionState::ComposerNotEmpty)
+        None
+    }
+
+    /// Whether something stands in the composer. A paste of ostler's own that a question swallowed does not, once that
+    /// is seen.
+    fn look_for_unsent(&mut self, now: Instant) -> UnsentSight {
+        if !self.submissions.typing.has_unsent() {
+            self.submissions.leftover = None;
+            return UnsentSight::Nothing;
+        }
+        let (rows, composer) = (self.screen.rows(), self.row_before_cursor());
+        let Some(leftover) = &mut self.submissions.leftover else { return UnsentSight::Stands };
+        let sight = leftover.look(rows, &composer, now);
+        if sight == UnsentSight::Nothing {
+            self.submissions.leftover = None;
+            self.submissions.typing.forget_unsent();
+        }
+        sight
+    }
+
+    fn note_leftover(&mut self, composing: &Composing) {
+        let Composing { text, composer, .. } = composing;
+        let rows = self.screen.rows();
+        self.submissions.leftover = LeftoverPaste::of(text.clone(), composer.clone(), &rows);
+    }
+
+    /// What stands before the cursor in its row.
+    fn row_before_cursor(&self) -> String {
+        let cursor = self.screen.cursor();
+        let rows = self.screen.rows();
+        let row = rows.get(usize::from(cursor.row)).map(String::as_str).unwrap_or_default();
+        row.chars().take(usize::from(cursor.col)).collect()
     }
 
     pub(super) fn has_left_canonical_mode(&self) -> bool {
@@ -320,7 +379,9 @@ impl Host {
     fn paste_submission(&mut self, submission: &mut Submission, now: Instant) {
         let pasted = submission.params.pasted_text();
         let text = ComposedText::new(&pasted, &submission.params.questions);
-        let before = text.count(&self.screen.rows());
+        let rows = self.screen.rows();
+        let before = text.count(&rows);
+        let composer = (!text.may_be_asked(&rows)).then(|| self.row_before_cursor());
         submission.noted_seq = self.last_seq();
         sys::pause::pause_at("host-before-paste");
         let data = screen::keys::encode_paste(&pasted, true);
@@ -328,7 +389,7 @@ impl Host {
         self.write_input(&data);
         let data = String::from_utf8_lossy(&data).into_owned();
         self.record_fact(&LogFact::InputPaste { data, by: None });
-        let composing = Composing { since: now, text, before, screen: None, spot: None };
+        let composing = Composing { since: now, text, before, composer, screen: None, spot: None };
         submission.step = SubmitStep::Composing(Box::new(composing));
     }
 
@@ -372,6 +433,7 @@ impl Host {
             return None;
         }
         if now >= composing.since + COMPOSE_TIMEOUT {
+            self.note_leftover(&composing);
             return Some(SubmissionState::NotComposed);
         }
         submission.step = SubmitStep::Composing(composing);

@@ -97,6 +97,7 @@ impl Host {
         }
         self.check_screen(now);
         self.check_submissions(now);
+        self.resume_viewers();
         self.check_readiness(now, false);
         self.check_deadlines(now);
         self.connections.drop_idle(now);
@@ -164,11 +165,12 @@ impl Host {
             let open = headless.streams.iter().filter_map(|stream| stream.pipe.as_ref());
             fds.extend(open.map(|pipe| PollFd::new(pipe, PollFlags::IN)));
         }
-        let first = fds.len();
+        let (first, full) = (fds.len(), self.is_input_full());
         for connection in &self.connections.all {
             // One that has said all would be reported again and again.
             let mut events = PollFlags::empty();
-            events.set(PollFlags::IN, !connection.said_all);
+            let must_wait = full && connection.awaits_program();
+            events.set(PollFlags::IN, !connection.said_all && !must_wait);
             events.set(PollFlags::OUT, connection.wants_to_write());
             fds.push(PollFd::new(connection, events));
         }

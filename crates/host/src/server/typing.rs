@@ -63,6 +63,11 @@ impl TypingWatch {
         self.typed = true;
     }
 
+    /// What was typed is seen not to stand there.
+    pub(super) const fn forget_unsent(&mut self) {
+        self.typed = false;
+    }
+
     /// Looks at what goes to the program.
     pub(super) fn note_input(&mut self, bytes: &[u8]) {
         for &byte in bytes {

@@ -5,7 +5,7 @@ use screen::{Screen, ScreenSize};
 use sys::dropped::NoteDropped;
 
 use super::connection::{Connection, ConnectionRole};
-use super::host::{Host, MAX_INPUT_BYTES};
+use super::host::Host;
 use crate::stream::{self, FrameKind, Keyboard};
 
 /// What may wait for a viewer. One that falls further behind is shown the screen anew when it reads
@@ -139,9 +139,29 @@ impl Host {
         }
     }
 
+    /// Reads on what viewers sent while no more could be kept for the program.
+    pub(super) fn resume_viewers(&mut self) {
+        let waits = |one: &Connection| one.awaits_program() && one.has_input();
+        if self.is_input_full() || !self.connections.all.iter().any(waits) {
+            return;
+        }
+        let ids = self.connections.all.iter().filter(|one| waits(one)).map(|one| one.id);
+        for id in ids.collect::<Vec<_>>() {
+            let at = self.connections.all.iter().position(|connection| connection.id == id);
+            let Some(at) = at else { continue };
+            let mut connection = self.connections.all.swap_remove(at);
+            self.read_viewer(&mut connection);
+            self.connections.all.push(connection);
+        }
+    }
+
     /// Does what a viewer asks for.
     pub(super) fn read_viewer(&mut self, connection: &mut Connection) {
         loop {
+            // What is not taken here waits for the program; of one that has left nothing more is to come.
+            if connection.awaits_program() && self.is_input_full() && !connection.dead {
+                return;
+            }
             match stream::take_frame(&mut connection.input) {
                 Err(_) => {
                     connection.dead = true;
@@ -171,7 +191,7 @@ impl Host {
                     self.fit_to(size);
                 }
                 let ConnectionRole::Viewing(viewer) = &mut connection.role else { return };
-                if viewer.writes && self.input.len() < MAX_INPUT_BYTES {
+                if viewer.writes {
                     let by = viewer.by.clone();
                     self.type_in_as_person(payload, by);
                 }

@@ -49,6 +49,8 @@ pub enum TurnEnd {
     Interrupted,
     /// A usage limit ended it.
     Limited,
+    /// It is over, and the agent's record does not say how.
+    Over,
 }
 
 /// One thing that was seen of a delivery.
@@ -303,6 +305,8 @@ mod tests {
         for end in [TurnEnd::Failed, TurnEnd::Limited, TurnEnd::Interrupted] {
             assert_eq!(delivery_failure(DeliveryState::Accepted, Some(end)), Some("TURN_FAILED"));
         }
-        assert_eq!(delivery_failure(DeliveryState::Accepted, Some(TurnEnd::Answered)), None);
+        for end in [TurnEnd::Answered, TurnEnd::Over] {
+            assert_eq!(delivery_failure(DeliveryState::Accepted, Some(end)), None);
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use clap_complete::ArgValueCandidates;
 use flows::address;
-use flows::control::deliveries::{ControlLedger, judge_delivery};
+use flows::control::deliveries::ControlLedger;
 use flows::events::EventsError;
 use flows::observe::ObserveScope;
 use model::control::delivery::{DeliveryRecord, DeliveryState};
@@ -62,7 +62,7 @@ impl DeliveriesArgs {
         let observation = context.observe_now(ObserveScope::All, &[])?;
         let here = context.current_dir();
         let machine = context.machine()?;
-        let ledger = ControlLedger::new(machine);
+        let mut ledger = ControlLedger::new(machine);
         let since = self.since.map(|span| context.now.minus(span));
         let named = match &self.id {
             Some(id) => {
@@ -75,9 +75,11 @@ impl DeliveriesArgs {
         };
         let kept = ledger.list_deliveries(named.as_ref(), since).map_err(EventsError::from)?;
         let mut deliveries: Vec<DeliveryRecord> =
-            kept.into_iter().map(|kept| judge_delivery(kept, &observation, machine)).collect();
+            kept.into_iter().map(|kept| ledger.judge_delivery(kept, &observation)).collect();
         deliveries.retain(|one| self.state.is_none_or(|state| one.state == state));
-        let result = DeliveriesResult { deliveries, incomplete: observation.incomplete };
+        let mut incomplete = observation.incomplete;
+        incomplete.append(&mut ledger.incomplete);
+        let result = DeliveriesResult { deliveries, incomplete };
         if context.json {
             context.print_json(&result)?;
         } else {

@@ -44,10 +44,11 @@ declare_commands![CommandEntry {
 
 /// Send a prompt to an agent, and say so only when the agent's own record holds it.
 ///
-/// The agent must run in one of ostler's terminals. The text is pasted; Enter is pressed only while it
-/// stands in the composer, and never while a question is open, because Enter would answer that. An agent
-/// that works is waited for. Nothing is sent twice: exit code 14 means that Enter was pressed and no
-/// record holds the text yet, 15 that it did not arrive as given.
+/// The agent runs in one of ostler's terminals, or has a queue of its own as Codex does: `codex queue` gets
+/// the text as an argument, which other processes of this machine can read. In a terminal the text is
+/// pasted; Enter is pressed only while it stands in the composer, and never while a question is open,
+/// because Enter would answer that. An agent that works is waited for. Nothing is sent twice: exit code 14
+/// means that Enter was pressed and no record holds the text yet, 15 that it did not arrive as given.
 #[derive(Debug, Args)]
 #[command(visible_alias = "send")]
 pub(crate) struct PromptArgs {

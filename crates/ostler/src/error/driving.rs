@@ -79,6 +79,7 @@ pub(super) fn turn_message(delivery: &DeliveryRecord) -> String {
         TurnEnd::Failed => "ended in an error",
         TurnEnd::Interrupted => "was interrupted",
         TurnEnd::Limited => "was ended by a usage limit",
+        TurnEnd::Over => "is over, and the record does not say how",
     });
     let taken = if delivery.state == DeliveryState::Queued { "queued" } else { "accepted" };
     format!("the prompt was {taken}, and its turn {end}")

@@ -253,16 +253,20 @@ impl TopPlace {
     /// Stops what was shown.
     pub(crate) fn carry_out_stop(&self, plan: StopPlan, target: &SessionName) -> WorkOutcome {
         let options = StopOptions { grace: AGENT_STOP_GRACE, now: false, turn_only: false };
-        let look_again = || self.glance_at(target);
+        let watched = plan.watched_agent().cloned();
+        let look_again = || self.glance_at(target, watched.as_ref());
         let stopped = plan.carry_out(&options, &self.terminals, &look_again);
         said(stopped.map_err(Error::from).map(|stopped| describe_stop(&stopped, target)))
     }
 
-    fn glance_at(&self, name: &SessionName) -> Option<SessionGlance> {
+    /// What is true of a session by now. A terminal does what `within` does, the agent in it.
+    fn glance_at(&self, name: &SessionName, within: Option<&SessionName>) -> Option<SessionGlance> {
         if name.agent == "terminal" {
             let hosted = self.terminals.open_session(&name.id).ok()?;
             let held = hosted.as_settled().status().is_active();
-            return Some(SessionGlance { held, activity: Activity::Unknown });
+            let agent = within.and_then(|agent| self.glance_at(agent, None));
+            let activity = agent.map_or(Activity::Unknown, |agent| agent.activity);
+            return Some(SessionGlance { held, activity });
         }
         let seen = self.observe_all();
         let one = seen.sessions.iter().find(|one| one.session.session_name() == *name)?;

@@ -293,6 +293,7 @@ fn public_items(text: &str) -> Vec<&str> {
 const ONLY_TESTED: &[(&str, &str)] = &[
     ("one_of_each", "pages and tests of refusals are compared with all of them"),
     ("replays_offline", "a column of the status table, which its invariants compare"),
+    ("turn_end_of", "what lines of each agent say of the end of a turn"),
     ("with_entry", "how an entry of OpenClaw's is to be written; nothing writes one yet"),
     ("without_host", "a terminal's channel that is fed with recorded streams"),
 ];

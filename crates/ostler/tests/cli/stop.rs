@@ -127,6 +127,32 @@ fn row_54_what_ignores_sigterm_is_killed_in_time() {
 }
 
 #[test]
+fn row_54_a_stop_that_is_killed_before_its_kill_leaves_nothing_halted() {
+    let (home, repo) = lab();
+    let script =
+        "trap '' TERM; (trap '' TERM; echo $BASHPID > tool; while :; do sleep 0.1; done) & wait";
+    let agent = start_agent(&home, &repo, script);
+    let tool = written_pid(&repo.join("tool"));
+    let pauses = Pauses::new();
+    pauses.arm("stop.halted");
+    let mut stop = ostler(&home);
+    pauses.apply(stop.args(["stop", ID, "--grace", "1s"]).stdout(Stdio::null()));
+    let mut stop = stop.spawn().unwrap();
+    pauses.wait("stop.halted");
+    let is_halted = |pid: u32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        stat[stat.rfind(')').unwrap()..].starts_with(") T")
+    };
+    wait_until("all of it is halted", || is_halted(agent.pid()) && is_halted(tool));
+    stop.kill().unwrap();
+    stop.wait().unwrap();
+    wait_until("all of it goes on", || !is_halted(agent.pid()) && !is_halted(tool));
+    assert!(runs(agent.pid()) && runs(tool));
+    let again = run(&home, &format!("stop {ID} --now --json")).exits(0).result();
+    assert_eq!(again["stopped"][0]["left"], serde_json::json!([]));
+}
+
+#[test]
 fn row_55_what_is_forked_while_it_is_stopped_ends_too_and_so_does_a_large_tree() {
     let (home, repo) = lab();
     let script = "for i in $(seq 300); do sleep 1000 & done; \

@@ -273,6 +273,26 @@ fn row_93_a_prompt_works_beside_a_store_that_cannot_be_written() {
 }
 
 #[test]
+fn row_05_without_the_list_of_deliveries_no_late_record_proves_one() {
+    let (claude, id) = idle(&["late=4"]);
+    let words = ["prompt", &id, TEXT, "--key", "k", "--accept-timeout", "1s"];
+    let (code, answer) = claude.run(&words);
+    assert_eq!(code, 14, "{answer}");
+    until("its record", || !claude.noted("recorded").is_empty());
+    // Another delivery to it, of which nothing can be read any more.
+    let database = claude.stage.root.join("ostler.db");
+    let damage = "insert into delivery
+        select 'damaged', agent, session, at, null, '{', sender from delivery limit 1";
+    testkit::sql::run_sql(&database, damage).unwrap();
+    let (code, answer) = claude.run(&words);
+    assert_eq!((code, &answer["error"]["code"]), (14, &"MAY_HAVE_APPLIED".into()), "{answer}");
+    testkit::sql::run_sql(&database, "delete from delivery where id = 'damaged'").unwrap();
+    let (code, answer) = claude.run(&words);
+    assert_eq!((code, &answer["result"]["state"]), (0, &"accepted".into()), "{answer}");
+    assert_eq!(claude.noted("prompt").len(), 1);
+}
+
+#[test]
 fn row_93_all_of_it_works_while_another_process_holds_the_writer_lock() {
     let (claude, id) = idle(&[]);
     let work = claude.stage.home.directory("work");

@@ -4,10 +4,13 @@ A file `options` in the home has words KEY=VALUE:
 busy=S    works on a turn of its own for so long first      turn=S  how long the turn of a queued prompt takes
 dies=1    ends when a prompt is queued, and takes it not    abort=1 takes it, and ends in the middle of the turn
 stalls=1  `queue` does not end                              deaf=1  takes nothing from the queue
+fails=1   `queue` fails, and leaves a process behind that holds its output
+floods=1  `queue` says a megabyte first                     child=1 `queue` leaves it to a process of its own, and waits
 """
 import fcntl
 import json
 import os
+import subprocess
 import sys
 import time
 
@@ -20,9 +23,24 @@ except FileNotFoundError:
 number = lambda name: float(options.get(name, 0))
 queue = os.path.join(home, "queue")
 if sys.argv[1:2] == ["queue"]:
-    words = dict(zip(sys.argv[2::2], sys.argv[3::2]))
+    if number("fails"):
+        subprocess.Popen(["sleep", "300"])
+        sys.exit("no such thread")
+    sys.stderr.write("." * (1 << 20 if number("floods") else 0))
+    # As its own parser has it: what begins with a dash is no value of the option before it.
+    words, rest = {}, sys.argv[2:]
+    while rest:
+        name, _, value = rest.pop(0).partition("=")
+        if not value and rest and not rest[0].startswith("-"):
+            value = rest.pop(0)
+        if name not in ("--thread", "--message") or not value:
+            sys.exit(2)
+        words[name] = value
     with open(queue, "a") as file:
         file.write(json.dumps({"thread": words["--thread"], "message": words["--message"]}) + "\n")
+    if number("child"):
+        with open(os.path.join(home, "child"), "w") as file:
+            file.write(str(subprocess.Popen(["sleep", "300"]).pid))
     time.sleep(3600 * number("stalls"))
     sys.exit(0)
 

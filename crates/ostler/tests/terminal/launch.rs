@@ -112,6 +112,47 @@ fn row_13_an_agent_with_an_empty_screen_is_not_ready() {
     assert_eq!(claude.noted("drawn").len(), 1, "it has drawn its composer");
 }
 
+/// Whether keys that quit were pressed in a terminal.
+fn was_asked_to_quit(claude: &InstalledClaude, terminal: &str) -> bool {
+    claude.stage.events(terminal).iter().any(|event| event.to_string().contains("Ctrl+d"))
+}
+
+#[test]
+fn row_53_keys_that_quit_are_pressed_only_where_they_quit() {
+    let ready = |claude: &InstalledClaude| {
+        let (code, answer) = claude.run(&["launch", "claude"]);
+        assert_eq!(code, 0, "{answer}");
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        (text(&answer["result"]["terminal"]), text(&answer["result"]["session"]["id"]))
+    };
+    let claude = InstalledClaude::new(&[]);
+    let (terminal, id) = ready(&claude);
+    assert_eq!(claude.run(&["stop", &id]).0, 0);
+    assert!(was_asked_to_quit(&claude, &terminal), "idle, and nothing in its composer");
+    // What stands in the composer would be taken for the keys' object.
+    let (terminal, id) = ready(&claude);
+    claude.stage.ok(&["type", &terminal, "half a li"]);
+    claude.stage.ok(&["wait", &terminal, "--text", "half a li"]);
+    assert_eq!(claude.run(&["stop", &id]).0, 0);
+    assert!(!was_asked_to_quit(&claude, &terminal), "something stands there");
+    // A question that opens between the plan and the keys.
+    let (terminal, id) = ready(&claude);
+    let (_, who) = claude.run(&["who", &id]);
+    let pid = &who["result"]["conversations"][0]["holders"][0]["process"]["pid"];
+    let registered = claude.stage.home.join(format!(".claude/sessions/{pid}.json"));
+    let pauses = testkit::pause::Pauses::new();
+    pauses.arm("stop-planned");
+    let mut stop = claude.command();
+    pauses.apply(stop.args(["stop", &id]).stdout(std::process::Stdio::null()));
+    let mut stop = stop.spawn().unwrap();
+    pauses.wait("stop-planned");
+    let asks = std::fs::read_to_string(&registered).unwrap().replace("\"idle\"", "\"waiting\"");
+    std::fs::write(&registered, asks).unwrap();
+    pauses.release("stop-planned");
+    assert!(stop.wait().unwrap().success());
+    assert!(!was_asked_to_quit(&claude, &terminal), "it asks by now");
+}
+
 fn events(claude: &InstalledClaude) -> Vec<Value> {
     let ran = super::stage::ran(claude.command().args(["events", "--since", "0", "--json"]));
     ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()

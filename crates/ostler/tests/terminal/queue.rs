@@ -117,6 +117,42 @@ fn row_25_a_queue_command_that_does_not_end_may_have_queued_it() {
 }
 
 #[test]
+fn row_25_a_queue_command_holds_nobody_up_and_leaves_nothing() {
+    // What it left behind has its output open, and goes on.
+    let codex = InstalledCodex::new("fails=1");
+    let _run = codex.start_elsewhere(&[]);
+    let begun = std::time::Instant::now();
+    let (code, answer) = codex.run(&["prompt", THREAD, TEXT]);
+    assert!(answer["error"]["message"].as_str().unwrap().contains("no such thread"), "{answer}");
+    assert!(code != 0 && begun.elapsed().as_secs() < 60, "{answer}");
+    // More than a pipe holds.
+    let codex = InstalledCodex::new("floods=1");
+    let _run = codex.start_elsewhere(&[]);
+    let (code, answer) = codex.run(&["prompt", THREAD, TEXT]);
+    assert_eq!((code, &delivery(&answer)["state"]), (0, &"accepted".into()), "{answer}");
+    // Its time is up: what it runs through ends with it.
+    let codex = InstalledCodex::new("stalls=1 child=1 deaf=1");
+    let _run = codex.start_elsewhere(&[]);
+    let (code, answer) = codex.run(&["prompt", THREAD, TEXT, "--accept-timeout", "2s"]);
+    assert_eq!((code, &delivery(&answer)["state"]), (14, &"unproven".into()), "{answer}");
+    let child = std::fs::read_to_string(codex.stage.home.join("child")).unwrap();
+    let child = child.parse().unwrap();
+    until("the end of its child", || !super::stage::is_alive(child));
+}
+
+#[test]
+fn row_90_a_text_that_looks_like_an_option_is_queued_as_a_text() {
+    let codex = InstalledCodex::new("");
+    let _codex = codex.start_elsewhere(&[]);
+    for text in ["--help", "-p x", "--message=y"] {
+        let file = codex.stage.home.write("text", text);
+        let (code, answer) = codex.run(&["prompt", THREAD, "--file", file.to_str().unwrap()]);
+        let told = delivery(&answer);
+        assert_eq!((code, &told["match"]), (0, &"exact".into()), "{text}: {answer}");
+    }
+}
+
+#[test]
 fn row_27_a_live_codex_that_is_not_hosted_here_is_reached_by_its_queue() {
     let codex = InstalledCodex::new("");
     let _codex = codex.start_elsewhere(&[]);

@@ -239,6 +239,62 @@ fn row_50_a_holder_that_works_is_waited_for_when_that_is_asked_for() {
     drop(foreign);
 }
 
+/// `resume --take-over` of a conversation with these options, stopped at a point.
+fn take_over_until(
+    claude: &InstalledClaude,
+    words: &[&str],
+    point: &str,
+) -> (Pauses, std::process::Child) {
+    let pauses = Pauses::new();
+    pauses.arm(point);
+    let mut command = claude.command();
+    command.arg("resume").args(words).args(["--take-over", "--json"]);
+    pauses.apply(command.stdout(std::process::Stdio::piped()));
+    let child = command.spawn().unwrap();
+    pauses.wait(point);
+    (pauses, child)
+}
+
+#[test]
+fn row_50_a_holder_that_ends_while_it_is_waited_for_leaves_the_conversation_free() {
+    let (claude, id) = paused(&["status=busy"]);
+    let _foreign = ForeignClaude::start(&claude, &id);
+    let old = holder_pid(&claude, &id).unwrap();
+    claude.install(&[]);
+    let words = [id.as_str(), "yours now", "--when-idle"];
+    let (pauses, resume) = take_over_until(&claude, &words, "hand-over.waits");
+    kill(old, "-KILL");
+    until("its end", || !is_alive(old));
+    pauses.release("hand-over.waits");
+    let done = resume.wait_with_output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stdout));
+    assert_eq!(claude.noted("prompt").last().unwrap(), "yours now");
+}
+
+#[test]
+fn row_50_a_holder_that_joins_meanwhile_is_not_stopped_unless_all_are_meant() {
+    for point in ["hand-over.decided", "hand-over.planned"] {
+        let (claude, id) = paused(&[]);
+        let _foreign = ForeignClaude::start(&claude, &id);
+        let old = holder_pid(&claude, &id).unwrap();
+        let (pauses, resume) = take_over_until(&claude, &[&id], point);
+        let _second = ForeignClaude::start(&claude, &id);
+        let both = || {
+            let (_, who) = claude.run(&["who", &id]);
+            let holders = who["result"]["conversations"][0]["holders"].as_array().unwrap().clone();
+            holders.iter().filter_map(|one| one["process"]["pid"].as_u64()).collect::<Vec<_>>()
+        };
+        until("the second one", || both().len() == 2);
+        let pids = both();
+        pauses.release(point);
+        let done = resume.wait_with_output().unwrap();
+        let answer: Value = serde_json::from_slice(&done.stdout).unwrap();
+        let told = (done.status.code(), reason(&answer));
+        assert_eq!(told, (Some(13), &"several-holders".into()), "{point}: {answer}");
+        assert!(is_alive(old) && pids.iter().all(|pid| is_alive(u32::try_from(*pid).unwrap())));
+    }
+}
+
 #[test]
 fn row_50_a_holder_that_begins_to_work_meanwhile_is_not_stopped() {
     let (claude, id) = paused(&[]);

@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use flows::terminal::stream::{self, FrameKind};
 use flows::terminal::submit::{settle_submission, submit_text};
 use flows::terminal::{HostedSession, TerminalHome};
-use model::hosted::wire::{SubmissionState, SubmitParams, SubmitResult};
+use model::hosted::wire::{AttachParams, SubmissionState, SubmitParams, SubmitResult};
 use model::hosted::{FaultCode, HostFault};
 use serde_json::Value;
 
@@ -291,6 +292,82 @@ fn row_16_keys_of_a_person_arrive_after_the_enter_in_order() {
     agent.stage.ok(&["wait", &agent.id, "--text", "> abcdefghij"]);
     assert_eq!(agent.noted("prompt"), [TEXT]);
     assert_eq!(agent.noted("enter").len(), 1);
+}
+
+#[test]
+fn row_15_a_paste_that_a_question_swallowed_does_not_keep_the_next_prompt_away() {
+    for answer in ["1", "y"] {
+        let agent = FakeAgent::start(&["opens=1"]);
+        agent.stage.ok(&["wait", &agent.id, "--text", "for help"]);
+        let result = agent.submit("d", TEXT).unwrap();
+        assert_eq!(result.state, SubmissionState::NotComposed, "{result:?}");
+        let asked = agent.submit("e", TEXT).unwrap();
+        assert_eq!(asked.state, SubmissionState::ComposerNotEmpty, "while it asks");
+        agent.stage.ok(&["type", &agent.id, answer]);
+        agent.stage.ok(&["wait", &agent.id, "--text", "for help"]);
+        let result = agent.submit("f", TEXT).unwrap();
+        // The fake one asks at each paste: it got this one, and no Enter.
+        assert_eq!(result.state, SubmissionState::NotComposed, "{answer}: {result:?}");
+        assert_eq!(agent.noted("pasted").len(), 2, "{answer}");
+        assert!(agent.noted("enter").is_empty());
+        // What a person types behind it stands there.
+        agent.stage.ok(&["type", &agent.id, answer]);
+        agent.stage.ok(&["wait", &agent.id, "--text", "for help"]);
+        agent.stage.ok(&["type", &agent.id, "half a li"]);
+        agent.stage.ok(&["wait", &agent.id, "--text", "half a li"]);
+        let kept = agent.submit("g", TEXT).unwrap();
+        assert_eq!(kept.state, SubmissionState::ComposerNotEmpty, "{kept:?}");
+    }
+}
+
+#[test]
+fn row_15_a_paste_that_is_not_shown_and_met_no_question_still_stands() {
+    let agent = FakeAgent::start(&["show=60"]);
+    assert_eq!(agent.submit("d", TEXT).unwrap().state, SubmissionState::NotComposed);
+    assert_eq!(agent.submit("e", TEXT).unwrap().state, SubmissionState::ComposerNotEmpty);
+    assert_eq!(agent.noted("pasted").len(), 1);
+}
+
+/// Takes brackets, shows nothing, and keeps all that it is given.
+const SINK: &str = "import os, sys, tty\ntty.setraw(0)\nos.write(1, b'\\x1b[?2004hready')\n\
+                    got = open(sys.argv[1], 'wb', 0)\n\
+                    while True:\n    got.write(os.read(0, 1 << 20))\n";
+
+#[test]
+fn row_16_not_one_of_forty_million_keys_is_lost() {
+    let stage = Stage::new(Name::Ostler);
+    let got = stage.home.join("got");
+    let id = stage.create(&["python3", "-c", SINK, got.to_str().unwrap()]);
+    stage.ok(&["wait", &id, "--text", "ready"]);
+    let machine = sys::machine::Machine::with_home(stage.root.clone());
+    let session = TerminalHome::at_root(&stage.root, &machine).open_session(&id).unwrap();
+    let length = || std::fs::metadata(&got).map_or(0, |file| file.len());
+    let keys: Vec<u8> =
+        (0..5_000_000_u32).flat_map(|at| format!("{at:07} ").into_bytes()).collect();
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| submit(&session, "d", TEXT, 20_000).unwrap());
+        until("the paste", || length() > 0);
+        let params = AttachParams { size: None, read_only: false, take: true, by: None };
+        let (_, _, mut stream) = flows::terminal::ask::attach_terminal(&session, params).unwrap();
+        let mut frames = Vec::new();
+        stream::put_frame(&mut frames, FrameKind::Bytes, &keys);
+        // What the terminal shows is read on: the host waits for nobody.
+        let mut shown = stream.try_clone().unwrap();
+        scope.spawn(move || std::io::copy(&mut shown, &mut std::io::sink()));
+        std::io::Write::write_all(&mut stream, &frames).unwrap();
+        assert_eq!(waiting.join().unwrap().state, SubmissionState::NotComposed);
+        let pasted = TEXT.len() as u64 + 12;
+        let whole = pasted + keys.len() as u64;
+        let begun = Instant::now();
+        while length() < whole && begun.elapsed() < Duration::from_secs(80) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        stream.shutdown(std::net::Shutdown::Both).unwrap();
+    });
+    let got = std::fs::read(&got).unwrap();
+    let typed = &got[TEXT.len() + 12..];
+    assert_eq!(typed.len(), keys.len());
+    assert!(typed == keys, "in their order");
 }
 
 #[test]

@@ -21,8 +21,8 @@ use model::hosted::{FaultCode, HostFault};
 use model::session::SessionName;
 use model::status::Activity;
 
-use crate::cli::CliContext;
 use crate::cli::groups::find_group;
+use crate::cli::{CliContext, ls};
 use crate::error::{self, Error};
 use crate::render::{output, text};
 
@@ -333,7 +333,7 @@ fn wait_for_turn(
     timeout_ms: Option<u64>,
 ) -> Result<ExitCode, Error> {
     let machine = context.machine()?;
-    let ledger = ControlLedger::new(machine);
+    let mut ledger = ControlLedger::new(machine);
     let kept = ledger.list_deliveries(None, None).map_err(EventsError::from)?;
     let ids = kept.into_iter().map(|kept| kept.record.id);
     let delivery = pick_by_id(ids, id, |one| [one]).map_err(|why| match why {
@@ -350,7 +350,8 @@ fn wait_for_turn(
         0 => None,
         millis => Some(Duration::from_millis(millis)),
     };
-    let delivery = await_delivery_turn(&ledger, machine, &delivery, timeout, &mut observe)?;
+    let delivery = await_delivery_turn(&mut ledger, &delivery, timeout, &mut observe)?;
+    ls::report_incomplete(&ledger.incomplete);
     let turn = delivery.turn.as_ref().map(|turn| turn.end);
     match delivery_failure(delivery.state, turn) {
         Some("TURN_FAILED") => {
@@ -359,12 +360,13 @@ fn wait_for_turn(
         Some(_) => return Err(Error::NotDelivered(Box::new(delivery))),
         None => {}
     }
+    let code = error::exit_code_for(&ledger.incomplete);
     if context.json {
-        context.print_json(PromptResult { delivery, incomplete: Vec::new() })?;
+        context.print_json(PromptResult { delivery, incomplete: ledger.incomplete })?;
     } else {
         output::print_text("its turn is over\n")?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(code)
 }
 
 fn render_wait_text(result: &WaitResult) -> String {
