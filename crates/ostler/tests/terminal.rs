@@ -36,6 +36,7 @@ mod terminal {
     mod top_hands;
     mod top_sizes;
     mod top_verbs;
+    mod top_words;
     mod trees;
     mod trust;
 }
