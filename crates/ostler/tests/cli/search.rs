@@ -398,7 +398,7 @@ fn titles_names_and_directories_are_searched_and_told_as_such() {
     let both = found("a question");
     assert!(both["sessions"][0].get("matched").is_none() && both["hits"][0]["session"] == TWO);
     assert_eq!(found("--role user walrus")["sessions"], serde_json::json!([]));
-    assert_eq!(found("walrus -mend")["sessions"], serde_json::json!([]));
+    assert_eq!(found("-- walrus -mend")["sessions"], serde_json::json!([]));
     let told = run(&home, "search walrus").exits(0).stdout;
     assert!(told.contains("title  ostler show ") && told.contains("Mend the [walrus]"), "{told}");
     assert!(!told.contains("0 hits"), "{told}");
