@@ -4,11 +4,14 @@
 //! own descriptor, symbolic links that leave the root are not followed, and only regular files are
 //! opened (a FIFO would block, a device could do anything). There is no way to write.
 
+use std::cell::RefCell;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use memchr::memchr;
 use model::plan::Fingerprint;
@@ -300,6 +303,26 @@ fn with_scratch<T>(work: impl FnOnce(&mut Vec<u8>) -> T) -> T {
     })
 }
 
+std::thread_local! {
+    /// What says that nobody wants what this thread reads any more.
+    static UNWANTED: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
+}
+
+/// Lines that are read meanwhile end where they are as soon as `cancelled` is set. All adapters read them here, and
+/// none has to know of it.
+pub fn read_while_wanted<T>(cancelled: &Arc<AtomicBool>, read: impl FnOnce() -> T) -> T {
+    let before = UNWANTED.replace(Some(Arc::clone(cancelled)));
+    let done = read();
+    UNWANTED.set(before);
+    done
+}
+
+fn is_unwanted() -> bool {
+    UNWANTED.with_borrow(|cancelled| {
+        cancelled.as_ref().is_some_and(|cancelled| cancelled.load(Ordering::Relaxed))
+    })
+}
+
 /// What it means that less was read than there was room for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Short {
@@ -331,6 +354,9 @@ fn lines_through(
     let mut skipping = short == Short::EndFromWithin;
     let mut ended = false;
     loop {
+        if is_unwanted() {
+            return Ok(end);
+        }
         if kept == buffer.len() {
             if buffer.len() < MAX_RECORD_BYTES {
                 buffer.resize((buffer.len() * 2).min(MAX_RECORD_BYTES), 0);
@@ -406,4 +432,29 @@ pub fn stamp_path(path: &Path) -> Option<FileStamp> {
 /// `path` as text for JSON and messages.
 pub fn display_path(path: &Path) -> String {
     path.to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn row_80_lines_that_nobody_wants_any_more_end_where_they_are() {
+        let text = "an ordinary line of a large file\n".repeat(1 << 20);
+        let cancelled = Arc::new(AtomicBool::new(false));
+        let mut seen = 0u64;
+        let read = || {
+            lines_from(text.as_bytes(), 0, |line| {
+                seen += line.len() as u64 + 1;
+                cancelled.store(true, Ordering::Relaxed);
+            })
+        };
+        let end = read_while_wanted(&cancelled, read).unwrap();
+        assert!(seen <= 2 * CHUNK_BYTES as u64, "{seen} of {} bytes", text.len());
+        assert_eq!(end.offset, seen, "what was handed out is what was read");
+        // What this thread reads for somebody else is read whole.
+        let mut lines = 0;
+        lines_from(text.as_bytes(), 0, |_| lines += 1).unwrap();
+        assert_eq!(lines, 1 << 20);
+    }
 }

@@ -18,6 +18,37 @@ pub fn read_conversation(
     }
 }
 
+/// How much of a transcript's end is read first: enough for what one screen shows.
+const FIRST_TAIL_BYTES: u64 = 1 << 20;
+
+/// Reads the last entries of a conversation, without those that the agent put in for itself. Of a transcript whose
+/// lines are entries, as much of the end is read as that takes.
+pub fn read_talk_end(
+    agent: &str,
+    source: &TranscriptSource,
+    most: usize,
+) -> Result<Vec<ConversationEntry>, ReadError> {
+    let read_from = |position: u64| {
+        let mut window = TalkWindow::new(0, Some(most), None).without_system(true);
+        read_conversation(agent, source, position, &mut |entry| window.add_entry(entry))?;
+        Ok::<_, ReadError>(window.into_part())
+    };
+    let has_lines = adapters::by_id(agent).is_some_and(|adapter| {
+        adapter.is_plain_text(source) && adapter.line_conversation().is_some()
+    });
+    let bytes = source.stamp.bytes;
+    let mut tail = FIRST_TAIL_BYTES;
+    while has_lines && tail < bytes {
+        // What stands before the first line break there is the end of a record, which is none by itself.
+        let part = read_from(bytes - tail)?;
+        if part.total >= most {
+            return Ok(part.entries);
+        }
+        tail = tail.saturating_mul(8);
+    }
+    Ok(read_from(0)?.entries)
+}
+
 /// A part of a conversation, kept while the whole is read: what lies outside of it takes no memory.
 #[derive(Debug)]
 pub struct TalkWindow {

@@ -196,3 +196,56 @@ fn a_feed_keeps_one_update_for_whoever_is_slow() {
     assert_eq!(changed, wanted, "both looks are in it");
     assert!(feed.take_update().unwrap().is_none());
 }
+
+/// A watch for each of some thousand directories: the rest is looked at every minute, and that is said.
+#[test]
+fn what_the_system_does_not_tell_of_is_said() {
+    let home = TempHome::new();
+    let number = |n: usize| format!("{n:08}-1111-4111-8111-111111111111");
+    for n in 0..4200 {
+        let line = serde_json::json!({
+            "type": "user", "sessionId": number(n), "cwd": "/repo", "uuid": "a",
+            "timestamp": "2026-11-01T10:00:00.000Z",
+            "message": { "role": "user", "content": "hello" },
+        });
+        let path = format!(".claude/projects/-repo-{n}/{}.jsonl", number(n));
+        home.write(path, format!("{line}\n"));
+    }
+    let mut live = LiveSessions::new(source(&home));
+    let first = live.next_change(Some(SOON), None).unwrap().unwrap();
+    match (&first.untold, &first.asks_because) {
+        (Some(untold), None) => {
+            assert!(untold.contains("directories beyond the first 4096"), "{untold}");
+        }
+        // There are fewer watches than that.
+        (_, Some(asks)) => assert!(asks.contains("inotify"), "{asks}"),
+        (None, None) => panic!("nothing is said of what is not told"),
+    }
+}
+
+#[test]
+fn the_end_of_a_talk_is_the_same_however_much_of_it_is_read() {
+    const MOST: usize = 60;
+    let home = TempHome::new();
+    let line = |n: usize, size: usize| {
+        let line = serde_json::json!({
+            "type": "user", "sessionId": ID, "cwd": "/repo", "uuid": n.to_string(),
+            "timestamp": "2026-11-01T10:00:00.000Z",
+            "message": { "role": "user", "content": format!("{n} {}", "x".repeat(size)) },
+        });
+        format!("{line}\n")
+    };
+    // Many short entries; fewer than wanted in the first part of the end; few in all.
+    for (count, size) in [(20_000, 10), (400, 40_000), (5, 400_000), (3, 10)] {
+        let text: String = (0..count).map(|n| line(n, size)).collect();
+        home.write(format!(".claude/projects/-repo/{ID}.jsonl"), text);
+        let update = LiveSessions::new(source(&home)).look_now();
+        let transcript = update.observation.sessions[0].source.as_ref().unwrap();
+        let mut all = Vec::new();
+        let mut keep = |entry| all.push(entry);
+        flows::converse::read_conversation("claude-code", transcript, 0, &mut keep).unwrap();
+        let end = flows::converse::read_talk_end("claude-code", transcript, MOST).unwrap();
+        assert_eq!(end.len(), count.min(MOST));
+        assert!(end[..] == all[all.len() - end.len()..], "{count} entries of {size}");
+    }
+}

@@ -1,6 +1,7 @@
 //! Client of the host protocol: one request per connection, one line of JSON each way.
 
 use std::io::{self, BufRead, BufReader, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
@@ -37,7 +38,18 @@ pub fn ask_host<Q: HostQuery>(
     query: &Q,
     timeout: Option<Duration>,
 ) -> Result<Q::Answer, HostFault> {
-    exchange(host, query, timeout).map(|(answer, _)| answer)
+    exchange(host, query, timeout, None).map(|(answer, _)| answer)
+}
+
+/// As [`ask_host`], until `cancelled` can be read: then nobody waits for the answer any more. The host notices that
+/// its asker is gone.
+pub fn ask_host_unless<Q: HostQuery>(
+    host: HostAddress<'_>,
+    query: &Q,
+    timeout: Option<Duration>,
+    cancelled: Option<BorrowedFd<'_>>,
+) -> Result<Q::Answer, HostFault> {
+    exchange(host, query, timeout, cancelled).map(|(answer, _)| answer)
 }
 
 /// Attaches to the session: its answer, and the stream of frames that follows.
@@ -45,7 +57,7 @@ pub fn attach_to_host(
     host: HostAddress<'_>,
     params: &AttachParams,
 ) -> Result<(AttachResult, Vec<u8>, UnixStream), HostFault> {
-    let (answer, reader) = exchange(host, params, Some(HOST_ANSWER_TIMEOUT))?;
+    let (answer, reader) = exchange(host, params, Some(HOST_ANSWER_TIMEOUT), None)?;
     let early = reader.buffer().to_vec();
     let stream = reader.into_inner();
     stream.set_read_timeout(None).map_err(|error| host_unreachable(host.socket, &error))?;
@@ -56,6 +68,7 @@ fn exchange<Q: HostQuery>(
     host: HostAddress<'_>,
     query: &Q,
     timeout: Option<Duration>,
+    cancelled: Option<BorrowedFd<'_>>,
 ) -> Result<(Q::Answer, BufReader<UnixStream>), HostFault> {
     let (socket, method) = (host.socket, Q::METHOD);
     let line = request_line(query, host.dialect)?;
@@ -74,6 +87,17 @@ fn exchange<Q: HostQuery>(
     stream.set_read_timeout(timeout).map_err(io)?;
     // A host that refuses while it is still told answers all the same.
     let sent = stream.write_all(&line);
+    if let Some(cancelled) = cancelled {
+        let ready = sys::watch::poll_readable(&[stream.as_fd(), cancelled], timeout).map_err(io)?;
+        match ready[..] {
+            [true, _] => {}
+            [_, true] => {
+                let message = format!("nobody waits for the answer to `{method}` any more");
+                return Err(HostFault::new(FaultCode::WaitTimeout, message));
+            }
+            _ => return Err(io(io::ErrorKind::TimedOut.into())),
+        }
+    }
     let mut reader = BufReader::new(stream);
     let answer = match (sent, read_line(&mut reader)) {
         (Err(error), Ok(answer)) if answer.is_empty() => return Err(io(error)),

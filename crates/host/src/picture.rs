@@ -38,13 +38,20 @@ pub fn find_profile(name: &str, own: &[Profile]) -> Result<Profile, HostFault> {
         })
 }
 
-/// Draws the screen and keeps the picture.
-pub fn draw_screenshot(
-    shelf: ArtifactDir<'_>,
-    (screen, seq): (&Screen, i64),
+/// A picture of a screen, not kept anywhere.
+#[derive(Clone, Debug)]
+pub struct DrawnPicture {
+    pub png: Vec<u8>,
+    pub pixel_width: u32,
+    pub pixel_height: u32,
+}
+
+/// Draws the screen, unless the picture would be too large.
+pub fn draw_picture(
+    screen: &Screen,
     profile: &Profile,
     cursor: ShowCursor,
-) -> Result<ScreenshotResult, HostFault> {
+) -> Result<DrawnPicture, HostFault> {
     let (pixel_width, pixel_height) = png::pixel_size(screen, profile);
     let size = screen.size();
     if u64::from(pixel_width) * u64::from(pixel_height) > MOST_PIXELS {
@@ -55,7 +62,18 @@ pub fn draw_screenshot(
         );
         return Err(HostFault::new(FaultCode::InvalidDimensions, message));
     }
-    let picture = png::draw_png(screen, profile, cursor);
+    Ok(DrawnPicture { png: png::draw_png(screen, profile, cursor), pixel_width, pixel_height })
+}
+
+/// Draws the screen and keeps the picture.
+pub fn draw_screenshot(
+    shelf: ArtifactDir<'_>,
+    (screen, seq): (&Screen, i64),
+    profile: &Profile,
+    cursor: ShowCursor,
+) -> Result<ScreenshotResult, HostFault> {
+    let DrawnPicture { png, pixel_width, pixel_height } = draw_picture(screen, profile, cursor)?;
+    let size = screen.size();
     // An event's number is never negative in the list.
     let listed = seq.max(0);
     let (hash, name) = (profile.hash(), profile.name.clone());
@@ -66,7 +84,7 @@ pub fn draw_screenshot(
         ("pixelHeight".to_owned(), pixel_height.into()),
         ("cols".to_owned(), size.cols.into()),
         ("rows".to_owned(), size.rows.into()),
-        ("pngSizeBytes".to_owned(), picture.len().into()),
+        ("pngSizeBytes".to_owned(), png.len().into()),
         ("rendererBackend".to_owned(), RENDERER_NAME.into()),
     ]);
     let (path, sha256) = artifacts::keep_artifact(
@@ -75,7 +93,7 @@ pub fn draw_screenshot(
             kind: ArtifactKind::Screenshot,
             filename: format!("screenshot-{listed}-{}.png", file_name(&name)),
             seq: listed,
-            content: &picture,
+            content: &png,
             metadata,
         },
     )?;
@@ -88,7 +106,7 @@ pub fn draw_screenshot(
         artifact_path: path.to_str().map(str::to_owned).ok_or_else(|| {
             HostFault::new(FaultCode::StorageWriteError, "the path of the picture is not text")
         })?,
-        png_size_bytes: picture.len() as u64,
+        png_size_bytes: png.len() as u64,
         cursor_visible: cursor == ShowCursor::Yes && screen.cursor().visible,
         renderer_backend: RENDERER_NAME.to_owned(),
         pixel_width,

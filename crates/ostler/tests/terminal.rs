@@ -37,6 +37,7 @@ mod terminal {
     mod top_hands;
     mod top_sizes;
     mod top_verbs;
+    mod top_words;
     mod trees;
     mod trust;
 }

@@ -38,7 +38,11 @@ export function searchPage() {
     let session = null;
     try {
       await getLines(`/v1/search?${parts}`, (line) => {
-        if (line.type === "session" || line.session?.agent || line.hits !== undefined) { session = line.session ?? line; list.append(sessionHead(session)); }
+        if (line.type === "session" || line.session?.agent || line.hits !== undefined) {
+          session = line.session ?? line;
+          list.append(sessionHead(session));
+          for (const one of session.matched ?? []) { hits++; addHit(hit({ ...one, role: one.field, at: session.lastActivityAt }, session)); }
+        }
         else if (line.text !== undefined || line.hit) { hits++; addHit(hit(line.hit ?? line, session)); }
         else if (line.scanned || line.end) {
           const end = line.end ?? line;

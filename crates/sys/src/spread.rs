@@ -56,6 +56,12 @@ pub fn parallel_map_with<T: Sync, R: Send + Sync, S>(
     results.into_iter().filter_map(OnceLock::into_inner).collect()
 }
 
+/// What a panic said, as far as that is text.
+pub fn panic_text(payload: &(dyn std::any::Any + Send)) -> &str {
+    let fixed = payload.downcast_ref::<&str>().copied();
+    fixed.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no reason")
+}
+
 /// Work on many things under way on all cores. Its results come in the order of the things; dropping
 /// it cancels what is left, and waits for nothing.
 pub struct OrderedWork<R> {
@@ -80,7 +86,7 @@ pub enum OrderedStep<R> {
 /// Begins to work on `count` things, the first ones first. `each` is told when it is no longer wanted.
 pub fn start_ordered<R: Send + 'static>(
     count: usize,
-    each: impl Fn(usize, &AtomicBool) -> R + Send + Sync + 'static,
+    each: impl Fn(usize, &Arc<AtomicBool>) -> R + Send + Sync + 'static,
 ) -> io::Result<OrderedWork<R>> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let (sender, results) = mpsc::channel();

@@ -143,26 +143,21 @@ impl WatchSet {
         unheld
     }
 
-    /// Waits until something is told, `bell` can be read, or for so long.
+    /// Waits until something is told, one of `bells` can be read, or for so long.
     pub fn wait_for_news(
         &mut self,
         timeout: Option<Duration>,
-        bell: Option<BorrowedFd<'_>>,
+        bells: &[BorrowedFd<'_>],
     ) -> io::Result<WatchNews> {
         let Some(descriptor) = self.kernel.descriptor() else {
             let timeout = timeout.map_or(ASK_INTERVAL, |timeout| timeout.min(ASK_INTERVAL));
-            let rung = match bell {
-                Some(bell) => crate::watch::poll_readable(&[bell], Some(timeout))?[0],
-                None => {
-                    std::thread::sleep(timeout);
-                    false
-                }
-            };
+            let rung = crate::watch::poll_readable(bells, Some(timeout))?.contains(&true);
             return Ok(WatchNews { lost: true, rung, ..WatchNews::default() });
         };
-        let waiting: Vec<BorrowedFd<'_>> = std::iter::once(descriptor).chain(bell).collect();
+        let waiting: Vec<BorrowedFd<'_>> =
+            std::iter::once(descriptor).chain(bells.iter().copied()).collect();
         let ready = crate::watch::poll_readable(&waiting, timeout)?;
-        let (told, rung) = (ready[0], ready.get(1) == Some(&true));
+        let (told, rung) = (ready[0], ready[1..].contains(&true));
         let mut news = if told { self.take_news()? } else { WatchNews::default() };
         news.rung = rung;
         Ok(news)
@@ -193,7 +188,7 @@ mod tests {
     use super::*;
 
     fn news(set: &mut WatchSet) -> WatchNews {
-        set.wait_for_news(Some(Duration::from_secs(5)), None).unwrap()
+        set.wait_for_news(Some(Duration::from_secs(5)), &[]).unwrap()
     }
 
     #[test]
@@ -255,7 +250,7 @@ mod tests {
         assert!(news(&mut set).process_ended);
         // It is a zombie now, and still is not told again.
         set.hold_processes([&identity], &observer);
-        assert!(set.wait_for_news(Some(Duration::ZERO), None).unwrap().is_empty());
+        assert!(set.wait_for_news(Some(Duration::ZERO), &[]).unwrap().is_empty());
         child.wait().unwrap();
     }
 
@@ -265,6 +260,6 @@ mod tests {
         let mut set = WatchSet::new().unwrap();
         drop(ring);
         use std::os::fd::AsFd;
-        assert!(set.wait_for_news(None, Some(bell.as_fd())).unwrap().rung);
+        assert!(set.wait_for_news(None, &[bell.as_fd()]).unwrap().rung);
     }
 }

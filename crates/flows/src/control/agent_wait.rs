@@ -2,7 +2,7 @@
 //!
 //! Nothing is polled: [`LiveSessions`] sleeps until the system tells that something may have changed.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use model::hosted::wire::{AgentSeen, AwaitedSession, SnapshotFormat, SnapshotParams, WaitResult};
@@ -52,6 +52,8 @@ pub struct AgentWait<'a> {
     pub wanted: AwaitedActivity,
     /// How long to wait; 0 for ever.
     pub timeout_ms: Option<u64>,
+    /// Can be read when nobody waits any more.
+    pub cancelled: Option<BorrowedFd<'a>>,
 }
 
 /// One look at the awaited agent.
@@ -113,8 +115,12 @@ pub fn wait_for_agent(wait: &AgentWait<'_>, source: LiveSource) -> Result<WaitRe
         }
         sys::pause::pause_at("agent.awaited");
         let update = live
-            .next_change(left, host.as_ref().map(AsFd::as_fd))
+            .next_change(left, host.as_ref().map(AsFd::as_fd).into_iter().chain(wait.cancelled))
             .map_err(|error| HostFault::new(FaultCode::InternalError, error.to_string()))?;
+        if wait.is_cancelled() {
+            let message = "nobody waits for the agent any more".to_owned();
+            return Err(HostFault::new(FaultCode::WaitTimeout, message));
+        }
         let update = match update {
             Some(update) => update,
             // The time is up, or the host has ended, which is told only once.
@@ -269,6 +275,11 @@ impl AgentWait<'_> {
             AwaitedAgent::InTerminal(session) => Some(session),
             AwaitedAgent::OfSession(_) => None,
         }
+    }
+
+    fn is_cancelled(&self) -> bool {
+        let asked = |cancelled| sys::watch::poll_readable(&[cancelled], Some(Duration::ZERO));
+        self.cancelled.is_some_and(|cancelled| asked(cancelled).is_ok_and(|ready| ready[0]))
     }
 
     fn describe_timeout(

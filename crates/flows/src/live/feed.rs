@@ -3,6 +3,7 @@
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -55,11 +56,19 @@ impl LiveFeed {
     /// The update that waits, if one does. Does not block.
     pub fn take_update(&self) -> io::Result<Option<LiveUpdate>> {
         let mut rung = [0; 64];
-        while matches!((&self.bell).read(&mut rung), Ok(count) if count > 0) {}
+        let is_over = loop {
+            match (&self.bell).read(&mut rung) {
+                // The thread has let go of its end: what it found last would be shown for ever.
+                Ok(0) => break true,
+                Ok(_) => {}
+                Err(_) => break false,
+            }
+        };
         let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
-        match shared.failed.take() {
-            Some(error) => Err(error),
-            None => Ok(shared.waiting.take()),
+        match (shared.failed.take(), shared.waiting.take()) {
+            (Some(error), _) => Err(error),
+            (None, None) if is_over => Err(io::Error::other("nobody looks at sessions any more")),
+            (None, update) => Ok(update),
         }
     }
 
@@ -77,7 +86,7 @@ impl Drop for LiveFeed {
     fn drop(&mut self) {
         self.orders = None;
         if let Some(thread) = self.thread.take() {
-            // A panic of the thread was told by the panic hook.
+            // It catches its panics and tells them.
             let _ = thread.join();
         }
     }
@@ -89,37 +98,47 @@ fn run_feed(
     mut ring: io::PipeWriter,
     orders: io::PipeReader,
 ) {
+    let looks = || keep_looking(source, shared, &ring, &orders);
+    let failed = match panic::catch_unwind(AssertUnwindSafe(looks)) {
+        Ok(Ok(())) => return,
+        Ok(Err(error)) => error,
+        Err(payload) => {
+            let what = sys::spread::panic_text(&*payload);
+            io::Error::other(format!("looking at sessions broke off: {what}"))
+        }
+    };
+    shared.lock().unwrap_or_else(PoisonError::into_inner).failed = Some(failed);
+    // A full pipe has rung already.
+    let _ = ring.write(&[1]);
+}
+
+/// Looks until the owner is gone.
+fn keep_looking(
+    source: LiveSource,
+    shared: &Mutex<SharedUpdate>,
+    mut ring: &io::PipeWriter,
+    mut orders: &io::PipeReader,
+) -> io::Result<()> {
     let mut live = LiveSessions::new(source);
     loop {
-        let found = live.next_change(None, Some(orders.as_fd()));
+        let found = live.next_change(None, Some(orders.as_fd()))?;
+        sys::pause::break_at("live.found")?;
         let mut taken = [0; 64];
-        match (&orders).read(&mut taken) {
-            Ok(0) => return,
+        match orders.read(&mut taken) {
+            Ok(0) => return Ok(()),
             Ok(_) => {
                 let scope = shared.lock().unwrap_or_else(PoisonError::into_inner).scope;
                 live.set_scope(scope);
             }
             Err(_) => {}
         }
+        let Some(update) = found else { continue };
         let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
-        let ended = match found {
-            Ok(None) => continue,
-            Ok(Some(update)) => {
-                match &mut shared.waiting {
-                    Some(waiting) => waiting.absorb(update),
-                    none => *none = Some(update),
-                }
-                false
-            }
-            Err(error) => {
-                shared.failed = Some(error);
-                true
-            }
-        };
+        match &mut shared.waiting {
+            Some(waiting) => waiting.absorb(update),
+            none => *none = Some(update),
+        }
         // A full pipe has rung already.
         let _ = ring.write(&[1]);
-        if ended {
-            return;
-        }
     }
 }

@@ -30,7 +30,7 @@ use crate::observe::{Observation, ObserveRequest, ObserveScope, Observed, observ
 use crate::timeouts::{
     LIVE_COALESCE_WINDOW, LONGEST_LIVE_REST, SIGN_OF_LIFE_DELAY, STALE_SLACK, UNTOLD_INTERVAL,
 };
-use places::{ChangeUrgency, WatchPlaces};
+use places::{ChangeUrgency, MAX_WATCHED_DIRECTORIES, WatchPlaces};
 
 mod feed;
 mod places;
@@ -86,6 +86,8 @@ pub struct LiveUpdate {
     pub gone: Vec<SessionName>,
     /// Why it is asked every second, if it is.
     pub asks_because: Option<String>,
+    /// What the system does not tell of, and is looked at every minute, if there is something.
+    pub untold: Option<String>,
 }
 
 impl LiveUpdate {
@@ -112,6 +114,10 @@ pub struct LiveSessions {
     places: WatchPlaces,
     asks_because: Option<String>,
     told_asks: Option<String>,
+    untold: Option<String>,
+    told_untold: Option<String>,
+    /// How many processes could not be held on to at the last look.
+    unheld: usize,
     seen: Option<Arc<Observation>>,
     /// When to look next; none while nothing happens.
     due: Option<Instant>,
@@ -134,6 +140,9 @@ impl LiveSessions {
             places,
             asks_because,
             told_asks: None,
+            untold: None,
+            told_untold: None,
+            unheld: 0,
             seen: None,
             due: Some(now),
             rested: now,
@@ -163,13 +172,14 @@ impl LiveSessions {
         self.look_once().0
     }
 
-    /// Waits until sessions are not what they were, for at most so long or until `bell` can be read.
-    /// The first time it does not wait.
-    pub fn next_change(
+    /// Waits until sessions are not what they were, for at most so long or until one of `bells` can be
+    /// read. The first time it does not wait.
+    pub fn next_change<'b>(
         &mut self,
         timeout: Option<Duration>,
-        bell: Option<BorrowedFd<'_>>,
+        bells: impl IntoIterator<Item = BorrowedFd<'b>>,
     ) -> io::Result<Option<LiveUpdate>> {
+        let bells: Vec<BorrowedFd<'_>> = bells.into_iter().collect();
         let deadline = timeout.map(|timeout| Instant::now() + timeout);
         loop {
             if self.due.is_some_and(|due| due <= Instant::now())
@@ -179,7 +189,7 @@ impl LiveSessions {
             }
             let until = self.due.into_iter().chain(deadline).min();
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-            let news = self.wait_for_news(left, bell)?;
+            let news = self.wait_for_news(left, &bells)?;
             let rung = news.rung;
             self.take_news(news);
             let over = deadline.is_some_and(|deadline| deadline <= Instant::now());
@@ -192,14 +202,13 @@ impl LiveSessions {
     fn wait_for_news(
         &mut self,
         timeout: Option<Duration>,
-        bell: Option<BorrowedFd<'_>>,
+        bells: &[BorrowedFd<'_>],
     ) -> io::Result<WatchNews> {
         if let Some(watches) = &mut self.watches {
-            return watches.wait_for_news(timeout, bell);
+            return watches.wait_for_news(timeout, bells);
         }
         let timeout = timeout.unwrap_or(ASK_INTERVAL);
-        let bells: Vec<BorrowedFd<'_>> = bell.into_iter().collect();
-        let ready = sys::watch::poll_readable(&bells, Some(timeout))?;
+        let ready = sys::watch::poll_readable(bells, Some(timeout))?;
         Ok(WatchNews { rung: ready.contains(&true), ..WatchNews::default() })
     }
 
@@ -249,14 +258,16 @@ impl LiveSessions {
         };
         let is_first = before.is_none();
         let asks_because = self.asks_because.clone();
-        let newly_asks = asks_because != self.told_asks;
+        let untold = self.untold.clone();
+        let newly_asks = asks_because != self.told_asks || untold != self.told_untold;
         self.told_asks.clone_from(&asks_because);
+        self.told_untold.clone_from(&untold);
         let others = before.is_some_and(|before| {
             before.incomplete != observation.incomplete
                 || before.unattached != observation.unattached
         });
         let is_news = is_first || !changed.is_empty() || !gone.is_empty() || newly_asks || others;
-        (LiveUpdate { observation, at, is_first, changed, gone, asks_because }, is_news)
+        (LiveUpdate { observation, at, is_first, changed, gone, asks_because, untold }, is_news)
     }
 
     /// Watches where what was seen is written, and holds on to the processes that it belongs to.
@@ -270,7 +281,12 @@ impl LiveSessions {
         let Some(watches) = &mut self.watches else { return };
         let alive: Vec<&Identity> = living_processes(observation).collect();
         let unheld = watches.hold_processes(alive, &observation.observer);
-        if unheld > 0 || self.places.is_cut() {
+        let lasting = unheld.min(std::mem::replace(&mut self.unheld, unheld));
+        self.untold = describe_untold(self.places.is_cut(), lasting);
+        if unheld > lasting {
+            // One that ended since it was seen cannot be held either: the next look tells.
+            self.look_within(ASK_INTERVAL);
+        } else if self.untold.is_some() {
             self.look_within(UNTOLD_INTERVAL);
         }
     }
@@ -318,6 +334,16 @@ fn describe_limit(error: &io::Error) -> String {
         Some(limit) => format!("{limit}; {}", limit.remedy()),
         None => format!("changes cannot be watched: {error}"),
     }
+}
+
+/// What is not told of: directories beyond the limit, and so many processes.
+fn describe_untold(is_cut: bool, unheld: usize) -> Option<String> {
+    let directories = format!("directories beyond the first {MAX_WATCHED_DIRECTORIES}");
+    let processes = format!("the end of {unheld} processes");
+    let parts = [(is_cut, directories), (unheld > 0, processes)];
+    let parts: Vec<String> =
+        parts.into_iter().filter_map(|(is_so, part)| is_so.then_some(part)).collect();
+    (!parts.is_empty()).then(|| format!("the system does not tell of {}", parts.join(" and ")))
 }
 
 /// The processes whose end would change something.

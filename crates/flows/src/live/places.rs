@@ -11,7 +11,7 @@ use crate::observe::Observation;
 use crate::{hook, terminal};
 
 /// How many directories are watched at most; agents that keep one for every session may have thousands.
-const MAX_WATCHED_DIRECTORIES: usize = 4096;
+pub(super) const MAX_WATCHED_DIRECTORIES: usize = 4096;
 
 /// What a change asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use model::filter::FilterWords;
 use model::session::SessionKind;
 use model::time::Time;
-use model::wire::{IncompleteSource, SearchHit, SearchSession};
+use model::wire::{IncompleteSource, SearchField, SearchHit, SearchMatch, SearchSession};
 use sys::spread::{OrderedWork, start_ordered};
 
 use crate::finalize;
@@ -45,6 +45,8 @@ pub struct SearchTarget {
     /// What is known of it.
     pub session: SearchSession,
     place: TargetPlace,
+    /// What is searched beside its conversation.
+    known: Vec<(SearchField, String)>,
 }
 
 /// A search under way: what it gives comes in the order of the sessions.
@@ -105,16 +107,35 @@ pub fn start_search(
     let work = start_ordered(targets.len(), move |index, cancelled| {
         let target = &shared[index];
         let scanner = SessionScanner::new(&query, &scope, cancelled);
-        scanner.scan_place(&target.session.agent, &target.place)
+        let mut scan = scanner.scan_place(&target.session.agent, &target.place);
+        if scan.total == 0 && scope.is_whole() {
+            let known = target.known.iter();
+            scan.matched =
+                known.filter_map(|(field, text)| match_field(&query, *field, text)).collect();
+        }
+        scan
     })?;
     Ok(RunningSearch { targets, work })
+}
+
+/// Where matches stand, in characters.
+fn char_ranges(text: &str, ranges: &[std::ops::Range<usize>]) -> Vec<[u64; 2]> {
+    let chars = |bytes: usize| text[..bytes].chars().count() as u64;
+    ranges.iter().map(|range| [chars(range.start), chars(range.end)]).collect()
+}
+
+/// A title, a name or a directory, if the query fits it.
+fn match_field(query: &SearchQuery, field: SearchField, text: &str) -> Option<SearchMatch> {
+    query.matches(text).then(|| {
+        let (text, ranges) = scan::cut_around_match(query, text);
+        SearchMatch { field, ranges: char_ranges(&text, &ranges), text }
+    })
 }
 
 /// A hit as programs see it.
 pub fn hit_view(session: &SearchSession, hit: EntryHit) -> SearchHit {
     let text = hit.entry.text;
-    let chars = |bytes: usize| text[..bytes].chars().count() as u64;
-    let ranges = hit.ranges.iter().map(|range| [chars(range.start), chars(range.end)]).collect();
+    let ranges = char_ranges(&text, &hit.ranges);
     SearchHit {
         agent: session.agent.clone(),
         session: session.id.clone(),
@@ -146,6 +167,13 @@ fn is_below(cwd: Option<&str>, scope: &SessionScope) -> bool {
     scope.cwd.as_ref().is_none_or(below)
 }
 
+/// What there is of these.
+fn known_fields<const N: usize>(
+    fields: [(SearchField, Option<&str>); N],
+) -> Vec<(SearchField, String)> {
+    fields.into_iter().filter_map(|(field, text)| Some((field, text?.to_owned()))).collect()
+}
+
 fn living_target(one: &Observed) -> Option<SearchTarget> {
     let session = &one.session;
     let place = match (&one.source, &session.transcript, session.kind) {
@@ -167,8 +195,14 @@ fn living_target(one: &Observed) -> Option<SearchTarget> {
             parent: session.digest.parent.clone(),
             only_in_vault: false,
             hits: 0,
+            matched: Vec::new(),
         },
         place,
+        known: known_fields([
+            (SearchField::Title, session.display_title()),
+            (SearchField::Name, session.digest.name.as_deref()),
+            (SearchField::Cwd, session.digest.cwd.as_deref()),
+        ]),
     })
 }
 
@@ -187,7 +221,12 @@ fn kept_target(
         // The transcript comes first, then those of sub-agents.
         files.truncate(1);
     }
+    let known = known_fields([
+        (SearchField::Title, summary.title.as_deref()),
+        (SearchField::Cwd, summary.cwd.as_deref()),
+    ]);
     (wanted && !files.is_empty()).then(|| SearchTarget {
+        known,
         session: SearchSession {
             agent: kept.agent,
             id: kept.session,
@@ -199,6 +238,7 @@ fn kept_target(
             parent: None,
             only_in_vault: true,
             hits: 0,
+            matched: Vec::new(),
         },
         place: TargetPlace::Kept { home: home.to_owned(), files },
     })

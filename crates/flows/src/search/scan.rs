@@ -2,14 +2,15 @@
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use adapters::files::MAX_RECORD_BYTES;
 use adapters::{Adapter, ReadError, TranscriptSource};
 use model::conversation::{ConversationEntry, ConversationRole};
 use model::summary::KeptFile;
 use model::time::Time;
+use model::wire::SearchMatch;
 
 use super::oversized::OversizedRecord;
 use super::query::SearchQuery;
@@ -41,6 +42,13 @@ pub struct EntryScope {
     pub context: usize,
     /// The most hits that are kept of one session; all are counted.
     pub most: usize,
+}
+
+impl EntryScope {
+    /// Whether all of a conversation is asked for, and so what stands above it, too.
+    pub(super) fn is_whole(&self) -> bool {
+        self.roles.is_empty() && self.tool.is_none() && self.since.is_none()
+    }
 }
 
 /// Where a conversation is.
@@ -77,13 +85,15 @@ pub struct SessionScan {
     pub bytes: u64,
     /// What could not be read, and why.
     pub problems: Vec<(String, String)>,
+    /// What fits beside its conversation, where no entry does.
+    pub matched: Vec<SearchMatch>,
 }
 
 /// Looks through one session.
 pub(super) struct SessionScanner<'a> {
     pub(super) query: &'a SearchQuery,
     pub(super) scope: &'a EntryScope,
-    pub(super) cancelled: &'a AtomicBool,
+    pub(super) cancelled: &'a Arc<AtomicBool>,
     pub(super) scan: SessionScan,
     number: u64,
 }
@@ -92,7 +102,7 @@ impl<'a> SessionScanner<'a> {
     pub(super) fn new(
         query: &'a SearchQuery,
         scope: &'a EntryScope,
-        cancelled: &'a AtomicBool,
+        cancelled: &'a Arc<AtomicBool>,
     ) -> Self {
         Self { query, scope, cancelled, scan: SessionScan::default(), number: 0 }
     }
@@ -155,7 +165,10 @@ impl<'a> SessionScanner<'a> {
         // A turn that was given up by a panic elsewhere is as good as any.
         let _turn = has_large_lines.then(|| LARGE_LINE_TURN.lock());
         if !self.is_cancelled() {
-            converse::read_conversation(agent, source, 0, &mut |entry| self.see(entry))?;
+            let cancelled = self.cancelled;
+            adapters::files::read_while_wanted(cancelled, || {
+                converse::read_conversation(agent, source, 0, &mut |entry| self.see(entry))
+            })?;
         }
         Ok(())
     }
@@ -356,6 +369,16 @@ fn input_values(input: &str) -> Option<String> {
     Some(out)
 }
 
+/// A text of one line around its first match, and where the matches are.
+pub(super) fn cut_around_match(
+    query: &SearchQuery,
+    text: &str,
+) -> (String, Vec<std::ops::Range<usize>>) {
+    let entry = ConversationEntry::new(None, ConversationRole::System, text.to_owned());
+    let hit = excerpt(query, None, entry, 0);
+    (hit.entry.text, hit.ranges)
+}
+
 /// The lines around the first match.
 fn excerpt(
     query: &SearchQuery,
@@ -390,7 +413,7 @@ mod tests {
     fn scan(place: &TargetPlace, agent: &str, query: &str) -> SessionScan {
         let query = SearchQuery::parse(query, QueryOptions::default()).unwrap();
         let scope = EntryScope { most: 10, ..EntryScope::default() };
-        let cancelled = AtomicBool::new(false);
+        let cancelled = Arc::default();
         SessionScanner::new(&query, &scope, &cancelled).scan_place(agent, place)
     }
 

@@ -1,5 +1,6 @@
 //! Several steps in one call: the whole plan is checked before anything is sent.
 
+use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
 use host::screen::{self, Personality};
@@ -154,13 +155,14 @@ fn parse_step(step: Value, personality: Personality) -> Result<BatchStep, HostFa
     Ok(BatchStep::Wait(params))
 }
 
-/// Runs the plan. `interrupted` is asked between steps.
+/// Runs the plan. `interrupted` is asked between steps; a step that waits is given up when `cancelled` can be read.
 pub fn run_batch(
     home: &TerminalHome,
     session: &HostedSession,
     steps: &[BatchStep],
     keep_going: bool,
     interrupted: &dyn Fn() -> bool,
+    cancelled: Option<BorrowedFd<'_>>,
 ) -> BatchResult {
     let mut baseline = None;
     let mut records = Vec::with_capacity(steps.len());
@@ -177,7 +179,8 @@ pub fn run_batch(
         }
         let begun = Instant::now();
         let mut record = StepRecord { index, kind, status: "completed", ..StepRecord::default() };
-        if let Err(fault) = perform_step(home, session, step, &mut baseline, &mut record) {
+        let waits = (&mut baseline, cancelled);
+        if let Err(fault) = perform_step(home, session, step, waits, &mut record) {
             record.status = if interrupted() { "interrupted" } else { "failed" };
             if interrupted() {
                 // What was waited for may come or not: there is no waiter any more.
@@ -205,7 +208,7 @@ fn perform_step(
     home: &TerminalHome,
     session: &HostedSession,
     step: &BatchStep,
-    baseline: &mut Option<i64>,
+    (baseline, cancelled): (&mut Option<i64>, Option<BorrowedFd<'_>>),
     record: &mut StepRecord,
 ) -> Result<(), HostFault> {
     let mut sent = |record: &mut StepRecord, seq: u64| {
@@ -260,7 +263,7 @@ fn perform_step(
             target()?;
             record.wait_baseline = *baseline;
             let params = RenderParams { after_seq: *baseline, ..params.clone() };
-            let result = wait::wait_for_render(session, &params)?;
+            let result = wait::wait_for_render_unless(session, &params, cancelled)?;
             record.matched = result.matched;
             record.timed_out = Some(result.timed_out);
             record.matched_text = result.matched_text;

@@ -1,8 +1,9 @@
 //! Waiting for a session.
 
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use host::client::{HOST_ANSWER_TIMEOUT, ask_host};
+use host::client::{HOST_ANSWER_TIMEOUT, ask_host_unless};
 use model::hosted::protocol::{LONGEST_PATTERN, LONGEST_TEXT};
 use model::hosted::wire::{RenderParams, WaitParams, WaitResult};
 use model::hosted::{FaultCode, HostFault};
@@ -80,8 +81,18 @@ pub fn wait_for_render(
     session: &HostedSession,
     params: &RenderParams,
 ) -> Result<WaitResult, HostFault> {
+    wait_for_render_unless(session, params, None)
+}
+
+/// The same, given up as soon as `cancelled` can be read.
+pub fn wait_for_render_unless(
+    session: &HostedSession,
+    params: &RenderParams,
+    cancelled: Option<BorrowedFd<'_>>,
+) -> Result<WaitResult, HostFault> {
     if session.asks_host() {
-        match ask_host(session.host(), params, answer_timeout(params.timeout_ms)) {
+        let timeout = answer_timeout(params.timeout_ms);
+        match ask_host_unless(session.host(), params, timeout, cancelled) {
             Err(fault) if fault.code == FaultCode::HostUnreachable => {}
             other => return other,
         }

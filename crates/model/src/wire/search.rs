@@ -53,6 +53,42 @@ pub struct SearchSession {
     pub only_in_vault: bool,
     /// How many of its entries are hits, shown or not.
     pub hits: u64,
+    /// What else of it fits. Told where no entry does, and where all of a conversation was asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub matched: Vec<SearchMatch>,
+}
+
+/// Something that is known of a session beside its conversation, and fits.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SearchMatch {
+    pub field: SearchField,
+    /// The part around the first match.
+    pub text: String,
+    /// Every match in `text`: the first character and the one after the last.
+    pub ranges: Vec<[u64; 2]>,
+}
+
+/// What of a session is searched beside its conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum SearchField {
+    Title,
+    /// The name that a person gave it.
+    Name,
+    /// The directory that the agent worked in.
+    Cwd,
+}
+
+impl SearchField {
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Title => "title",
+            Self::Name => "name",
+            Self::Cwd => "cwd",
+        }
+    }
 }
 
 /// One entry of a conversation that fits.

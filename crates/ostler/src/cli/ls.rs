@@ -250,7 +250,7 @@ impl LsArgs {
     ) -> Result<ExitCode, Error> {
         let ages = (!context.json && output::is_terminal()).then_some(AGE_INTERVAL);
         let mut live = LiveSessions::new(context.live_source(self.observe_scope(), &self.agent)?);
-        let mut newest = None;
+        let (mut newest, mut untold) = (None, None);
         loop {
             let update = match live.next_change(interval.or(ages), None)? {
                 None if interval.is_some() => Some(live.look_now()),
@@ -259,6 +259,11 @@ impl LsArgs {
             if let Some(update) = update {
                 if let Some(reason) = &update.asks_because {
                     output::print_notice(&text::one_line(&format!("asks every second: {reason}")));
+                }
+                if let Some(reason) = update.untold.filter(|reason| untold.as_ref() != Some(reason))
+                {
+                    output::print_notice(&text::one_line(&format!("looks every minute: {reason}")));
+                    untold = Some(reason);
                 }
                 newest = Some(update.observation);
             }

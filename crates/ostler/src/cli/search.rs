@@ -15,7 +15,8 @@ use model::conversation::ConversationRole;
 use model::filter::project_name;
 use model::status::{Activity, Status};
 use model::wire::{
-    IncompleteSource, SearchEnd, SearchHit, SearchLine, SearchResult, SearchSession, SearchedAmount,
+    IncompleteSource, SearchEnd, SearchHit, SearchLine, SearchMatch, SearchResult, SearchSession,
+    SearchedAmount,
 };
 use sys::spread::OrderedStep;
 
@@ -46,7 +47,7 @@ declare_commands![CommandEntry {
 /// Find words in every conversation, whichever agent held it.
 ///
 /// All words must occur in one entry of a conversation: a prompt, an answer, a tool's input or output,
-/// a notice. `"exact words"` keeps words together, `-word` excludes. Case counts only if the query has
+/// a notice; or in the title, the name or the directory of a session without such an entry. `"exact words"` keeps words together, `-word` excludes. Case counts only if the query has
 /// a capital. White space stands for any white space. The newest sessions come first, and hits are
 /// printed as they are found. Nothing is written: there is no index of what was said.
 #[derive(Debug, Args)]
@@ -200,7 +201,7 @@ impl SearchArgs {
             if at_once && found.sessions.len() > sessions {
                 self.print_session(context, &found.sessions[sessions], &found.hits[hits..])?;
             }
-            if self.sort != Some(SearchOrder::Hits) && found.hits.len() >= self.most_hits() {
+            if self.sort != Some(SearchOrder::Hits) && count_shown(found) >= self.most_hits() {
                 found.complete = found.scanned.sessions == targets.len() as u64;
                 return Ok(());
             }
@@ -217,12 +218,13 @@ impl SearchArgs {
             path: Some(path),
             reason,
         }));
-        if scan.total > 0 {
-            found.sessions.push(SearchSession { hits: scan.total, ..session.clone() });
+        if scan.total > 0 || !scan.matched.is_empty() {
             let room = match self.sort {
                 Some(SearchOrder::Hits) => usize::MAX,
-                _ => self.most_hits() - found.hits.len(),
+                _ => self.most_hits().saturating_sub(count_shown(found)),
             };
+            let (hits, matched) = (scan.total, scan.matched);
+            found.sessions.push(SearchSession { hits, matched, ..session.clone() });
             found.hits.extend(scan.hits.into_iter().take(room).map(|hit| hit_view(session, hit)));
         }
     }
@@ -238,7 +240,7 @@ impl SearchArgs {
         found.complete &= shown == found.hits.len();
         found.hits.truncate(shown);
         let has_hits = |one: &SearchSession| found.hits.iter().any(|hit| hit.session == one.id);
-        found.sessions.retain(has_hits);
+        found.sessions.retain(|one| has_hits(one) || !one.matched.is_empty());
     }
 
     /// What was not printed on the way, and the end.
@@ -272,7 +274,7 @@ impl SearchArgs {
         if !found.complete {
             output::print_notice(&format!(
                 "{} shown, there may be more: `--limit 0` shows all",
-                text::format_plural(found.hits.len() as u64, "hit")
+                text::format_plural(count_shown(found) as u64, "hit")
             ));
         }
         ls::report_incomplete(&found.incomplete);
@@ -293,12 +295,20 @@ impl SearchArgs {
         }
         let paint = Painter::for_stdout();
         let mut page = render_session_head(session, context, paint);
+        for matched in &session.matched {
+            render_match(session, matched, paint, &mut page);
+        }
         for hit in hits {
             render_hit(session, hit, paint, &mut page);
         }
         page.push('\n');
         output::print_text(&page)
     }
+}
+
+/// How many hits are shown: entries, and what fits beside a conversation.
+fn count_shown(found: &SearchResult) -> usize {
+    found.hits.len() + found.sessions.iter().map(|session| session.matched.len()).sum::<usize>()
 }
 
 fn render_session_head(session: &SearchSession, context: &CliContext, paint: Painter) -> String {
@@ -314,7 +324,9 @@ fn render_session_head(session: &SearchSession, context: &CliContext, paint: Pai
     let mut parts = vec![session.agent.clone()];
     parts.extend(session.cwd.as_deref().map(|cwd| project_name(cwd).to_owned()));
     parts.extend(session.last_activity_at.map(|at| duration::short_age(context.now.since(at))));
-    parts.push(text::format_plural(session.hits, "hit"));
+    if session.matched.is_empty() {
+        parts.push(text::format_plural(session.hits, "hit"));
+    }
     if session.parent.is_some() {
         parts.push("sub-agent".to_owned());
     }
@@ -329,6 +341,20 @@ fn render_session_head(session: &SearchSession, context: &CliContext, paint: Pai
         paint.paint(Colour::Bold, &title),
         paint.paint(Colour::Dim, &rest)
     )
+}
+
+/// What fits of a session beside its conversation.
+fn render_match(session: &SearchSession, matched: &SearchMatch, paint: Painter, page: &mut String) {
+    let field = paint.paint(Colour::Cyan, matched.field.as_str());
+    let open = match session.only_in_vault {
+        true => format!("ostler vault cat {}", session.id),
+        false => format!("ostler show {}", session.id),
+    };
+    let open = paint.paint(Colour::Dim, &text::one_line(&open));
+    let _ = writeln!(page, "  {field}  {open}");
+    for line in mark_matches(&matched.text, &matched.ranges, paint).lines() {
+        let _ = writeln!(page, "    {line}");
+    }
 }
 
 fn render_hit(session: &SearchSession, hit: &SearchHit, paint: Painter, page: &mut String) {
@@ -353,22 +379,22 @@ fn render_hit(session: &SearchSession, hit: &SearchHit, paint: Painter, page: &m
     };
     let open = paint.paint(Colour::Dim, &text::one_line(&open));
     let _ = writeln!(page, "  {head}  {open}");
-    for line in mark_matches(hit, paint).lines() {
+    for line in mark_matches(&hit.text, &hit.ranges, paint).lines() {
         let _ = writeln!(page, "    {line}");
     }
 }
 
 /// The text with its matches marked: by colour, or by brackets where there is none.
-fn mark_matches(hit: &SearchHit, paint: Painter) -> String {
+fn mark_matches(said: &str, ranges: &[[u64; 2]], paint: Painter) -> String {
     let mut marked = String::new();
-    let mut chars = hit.text.chars();
+    let mut chars = said.chars();
     let mut at = 0;
     let mut take = |until: u64| {
         let part: String = chars.by_ref().take((until.saturating_sub(at)) as usize).collect();
         at = at.max(until);
         part
     };
-    for [start, end] in &hit.ranges {
+    for [start, end] in ranges {
         marked.push_str(&text::many_lines(&take(*start)));
         let found = text::many_lines(&take(*end));
         match paint.has_colour() {

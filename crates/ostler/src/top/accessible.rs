@@ -16,13 +16,14 @@ use sys::clock;
 use super::pane::{PaneText, evidence_of, facts_of, read_talk};
 use super::replies::ReplyKeys;
 use super::row::{LookedTimes, TopRow, build_rows, harmless};
-use super::state::describe_state;
+use super::run::KEYS_CHUNK_BYTES;
+use super::state::{TopConsent, TopMode, describe_state};
 use super::work::{KeptPlan, TopPlace, WorkOutcome};
 use crate::error::Error;
 
 /// What can be said.
 const WORDS: &str = "next · list · why N · show N · talk N · attach N · reply N TEXT · stop N · \
-                     pin N · help · quit";
+                     pin N · search TEXT · clean · undo · finalize · help · quit";
 
 /// The longest line that is taken.
 const MAX_LINE_BYTES: usize = 64 << 10;
@@ -38,7 +39,11 @@ struct AccessibleRun<'a> {
     looked: LookedTimes,
     at: Option<SessionName>,
     replies: ReplyKeys,
-    kept: Option<(SessionName, KeptPlan)>,
+    kept: Option<(TopConsent, KeptPlan)>,
+    /// The receipt of the last clean-up from here, until it is undone.
+    cleaned: Option<String>,
+    /// What was said last of what is not told.
+    untold: Option<String>,
 }
 
 /// Talks in lines until it is ended.
@@ -58,8 +63,10 @@ pub(crate) fn run_accessible(
         at: None,
         replies: ReplyKeys::begin(clock::now()),
         kept: None,
+        cleaned: None,
+        untold: None,
     };
-    let (mut typed, mut buffer) = (Vec::new(), [0; 4096]);
+    let (mut typed, mut buffer) = (Vec::new(), [0; KEYS_CHUNK_BYTES]);
     loop {
         let ready = {
             let stdin = sys::input::unbuffered_stdin();
@@ -71,6 +78,11 @@ pub(crate) fn run_accessible(
             run.observation = Some(update.observation);
             if let Some(reason) = update.asks_because {
                 say(&format!("Asks every second: {reason}"))?;
+            }
+            if let Some(reason) = update.untold.filter(|reason| run.untold.as_ref() != Some(reason))
+            {
+                say(&format!("Looks every minute: {reason}"))?;
+                run.untold = Some(reason);
             }
             run.tell_changes(update.is_first)?;
         }
@@ -162,9 +174,26 @@ impl AccessibleRun<'_> {
             "list" | "ls" => self.list_rows()?,
             "next" | "n" => self.tell_next()?,
             "yes" | "y" => self.carry_out()?,
+            "search" if rest.trim().is_empty() => say("search needs words.")?,
+            "search" => say_pane(&self.place.search_whole(rest))?,
+            "clean" => {
+                let planned = self.place.plan_clean_up();
+                self.ask(planned)?;
+            }
+            "finalize" => {
+                let planned = self.place.plan_finalize();
+                self.ask(planned)?;
+            }
+            "undo" => match self.cleaned.clone() {
+                Some(receipt) => {
+                    let outcome = self.place.undo(receipt);
+                    self.say_cleaned(outcome)?;
+                }
+                None => say("Nothing was cleaned up from here.")?,
+            },
             _ => self.obey_about(word, rest)?,
         }
-        if !matches!(word, "stop" | "yes" | "y") {
+        if !matches!(word, "stop" | "clean" | "finalize" | "yes" | "y") {
             self.kept = None;
         }
         Ok(true)
@@ -218,24 +247,47 @@ impl AccessibleRun<'_> {
                 say_outcome(outcome)
             }
             "pin" => say_outcome(self.place.pin(row.name, row.pinned)),
-            _ => match self.place.plan_stop(&row.name) {
-                WorkOutcome::Plan { text, plan, .. } => {
-                    self.kept = Some((row.name, plan));
-                    say_pane(&text)?;
-                    say("Say yes to stop it; anything else does nothing.")
-                }
-                other => say_outcome(other),
-            },
+            _ => {
+                let planned = self.place.plan_stop(&row.name);
+                self.ask(planned)
+            }
+        }
+    }
+
+    /// Says what would be done, and waits for a yes; a plan that was asked for before is forgotten.
+    fn ask(&mut self, planned: WorkOutcome) -> Result<(), Error> {
+        self.kept = None;
+        match planned {
+            WorkOutcome::Plan { text, mode: TopMode::Confirm(consent), plan } => {
+                self.kept = Some((consent, plan));
+                say_pane(&text)?;
+                say("Say yes to do it; anything else does nothing.")
+            }
+            other => say_outcome(other),
         }
     }
 
     fn carry_out(&mut self) -> Result<(), Error> {
         match self.kept.take() {
-            Some((name, KeptPlan::Stop(plan))) => {
+            Some((TopConsent::Stop(name), KeptPlan::Stop(plan))) => {
                 say_outcome(self.place.carry_out_stop(*plan, &name))
+            }
+            Some((_, KeptPlan::CleanUp { ask, consent })) => {
+                let outcome = self.place.carry_out_clean_up(*ask, consent);
+                self.say_cleaned(outcome)
+            }
+            Some((_, KeptPlan::Finalize { sessions })) => {
+                say_outcome(self.place.carry_out_finalize(&sessions))
             }
             _ => say("There is nothing to say yes to."),
         }
+    }
+
+    fn say_cleaned(&mut self, outcome: WorkOutcome) -> Result<(), Error> {
+        if let WorkOutcome::CleanedUp { receipt, .. } = &outcome {
+            self.cleaned.clone_from(receipt);
+        }
+        say_outcome(outcome)
     }
 }
 
@@ -245,8 +297,11 @@ fn say_pane(pane: &PaneText) -> Result<(), Error> {
 
 fn say_outcome(outcome: WorkOutcome) -> Result<(), Error> {
     match outcome {
-        WorkOutcome::Said(sentence) => say(&harmless(&sentence)),
+        WorkOutcome::Said(sentence) | WorkOutcome::CleanedUp { sentence, .. } => {
+            say(&harmless(&sentence))
+        }
         WorkOutcome::Delivered { receipt, .. } => say(&harmless(&receipt)),
+        WorkOutcome::Quiet(lines) => lines.iter().try_for_each(|line| say(line)),
         WorkOutcome::Plan { text, .. }
         | WorkOutcome::Text { text, .. }
         | WorkOutcome::Found { text, .. } => say_pane(&text),

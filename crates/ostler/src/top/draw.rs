@@ -143,11 +143,15 @@ impl TopDrawing<'_> {
                 continue;
             }
             let glyph = palette.group_glyph(group);
+            let count = match state.is_incomplete {
+                true => format!("≥{count}"),
+                false => count.to_string(),
+            };
+            let needs = if count == "1" { "needs" } else { "need" };
             let (words, style) = match group {
-                AttentionGroup::NeedsYou => (
-                    format!(" {glyph} {count} need{} you ", if count == 1 { "s" } else { "" }),
-                    palette.chip(),
-                ),
+                AttentionGroup::NeedsYou => {
+                    (format!(" {glyph} {count} {needs} you "), palette.chip())
+                }
                 group if is_wide => {
                     (format!("{glyph} {count} {}", group.as_str()), palette.group_style(group))
                 }
@@ -199,15 +203,13 @@ impl TopDrawing<'_> {
     }
 
     fn draw_empty(&self, buffer: &mut Buffer, area: Rect) {
-        let sentences: &[&str] = match self.state.filter.is_empty() {
-            true => &[
-                "All quiet. Nothing is running.",
-                "",
-                "Start one: ostler create --agent claude-code",
-                "a shows ended sessions",
-            ],
-            false => &["No session is like that. Esc clears the filter."],
-        };
+        let mut sentences = vec!["No session is like that. Esc clears the filter."];
+        if self.state.filter.is_empty() {
+            sentences = vec!["All quiet. Nothing is running.", ""];
+            sentences.extend(["Start one: ostler create --agent claude-code"]);
+            sentences.extend(["a shows ended sessions", ""]);
+            sentences.extend(self.state.quiet.iter().flatten().map(String::as_str));
+        }
         for (index, sentence) in sentences.iter().enumerate() {
             let y = index as u16 + 1;
             if y < area.height {
@@ -358,9 +360,12 @@ impl TopDrawing<'_> {
     /// Why the selected session is where it stands in the list, one key away from all of the evidence.
     fn draw_reason(&self, buffer: &mut Buffer, area: Rect) {
         let state = self.state;
-        let is_about_another = matches!(state.pane, PaneKind::Found | PaneKind::Events)
-            || matches!(state.mode, TopMode::Confirm(_) | TopMode::Reply { .. });
         let Some((row, why)) = state.selected_row().zip(state.why.as_ref()) else { return };
+        let is_about_another = match &state.mode {
+            TopMode::Confirm(_) | TopMode::Reply { .. } => true,
+            TopMode::Typing { terminal, .. } => row.terminal.as_ref() != Some(terminal),
+            _ => matches!(state.pane, PaneKind::Found | PaneKind::Events),
+        };
         if is_about_another {
             return;
         }

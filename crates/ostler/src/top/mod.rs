@@ -20,6 +20,8 @@ mod once;
 mod palette;
 mod pane;
 mod preview;
+mod quiet;
+mod reader;
 mod replies;
 mod row;
 mod run;

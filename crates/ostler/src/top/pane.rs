@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use flows::converse::TalkWindow;
+use flows::converse::{TalkWindow, read_talk_end};
 use flows::observe::{Observation, Observed};
 use model::conversation::{ConversationEntry, ConversationRole};
 use model::rules::explain::explain_verdict;
@@ -243,22 +243,21 @@ pub(crate) fn read_talk(observation: &Observation, name: &SessionName) -> PaneTe
     let Some(one) = find_session(observation, name) else {
         return PaneText::of_sentence("It is no longer there.");
     };
-    let mut window = TalkWindow::new(0, Some(MAX_TALK_ENTRIES), None).without_system(true);
-    let mut keep = |entry| window.add_entry(entry);
     let read = match (one.session.kind, &one.session.transcript, &one.source) {
         (SessionKind::Hosted, Some(log), _) => {
             let directory = log.path.parent().unwrap_or(&log.path);
+            let mut window = TalkWindow::new(0, Some(MAX_TALK_ENTRIES), None).without_system(true);
+            let mut keep = |entry| window.add_entry(entry);
             flows::terminal::tell::read_log_conversation(directory, 0, &mut keep)
+                .map(|_| window.into_part().entries)
                 .map_err(|error| error.to_string())
         }
-        (_, _, Some(source)) => {
-            flows::converse::read_conversation(one.session.agent, source, 0, &mut keep)
-                .map_err(|error| error.to_string())
-        }
+        (_, _, Some(source)) => read_talk_end(one.session.agent, source, MAX_TALK_ENTRIES)
+            .map_err(|error| error.to_string()),
         _ => return PaneText::of_sentence("Nothing was written yet."),
     };
     match read {
-        Ok(_) => talk_of(&window.into_part().entries),
+        Ok(entries) => talk_of(&entries),
         Err(error) => PaneText::of_sentence(&format!("It cannot be read: {error}")),
     }
 }

@@ -25,6 +25,7 @@ use super::keys::TopKeyMap;
 use super::palette::TopPalette;
 use super::pane::{PaneKind, PaneText};
 use super::preview::ScreenPreview;
+use super::reader::PaneReader;
 use super::replies::ReplyOutcome;
 use super::row::{build_rows, harmless};
 use super::search::TopSearch;
@@ -35,6 +36,10 @@ use crate::error::Error;
 use crate::timeouts::{AGE_INTERVAL, ESCAPE_REST, FRAME_INTERVAL, PREVIEW_REST};
 
 mod panes;
+
+/// How much is read of the keyboard at once. From 8 KiB on the standard library keeps no part of it back, where
+/// nothing would tell of it.
+pub(super) const KEYS_CHUNK_BYTES: usize = 16 << 10;
 
 /// How the dashboard is opened.
 pub(crate) struct TopOptions<'a> {
@@ -70,12 +75,15 @@ struct TopRun<'a> {
     parser: TopInputParser,
     preview: Option<ScreenPreview>,
     preview_due: Option<Instant>,
-    /// A terminal that was typed into, until it has all of it.
-    leaving: Option<ScreenPreview>,
+    /// Terminals that were typed into, each until it has all of it.
+    leaving: Vec<ScreenPreview>,
     /// Which terminal could not be joined: it is not tried again until the selection moves.
     unjoined: Option<String>,
     workers: TopWorkers,
     kept: Option<KeptPlan>,
+    /// The receipt of the last clean-up from here, until it is undone.
+    cleaned: Option<String>,
+    reader: PaneReader,
     search: TopSearch,
     /// The processes that this one runs below: a terminal among them shows this very screen.
     ancestors: HashSet<u32>,
@@ -115,10 +123,12 @@ pub(crate) fn run_dashboard(place: TopPlace, options: TopOptions<'_>) -> Result<
         parser: TopInputParser::default(),
         preview: None,
         preview_due: None,
-        leaving: None,
+        leaving: Vec::new(),
         unjoined: None,
         workers,
         kept: None,
+        cleaned: None,
+        reader: PaneReader::default(),
         search: TopSearch::default(),
         ancestors: own_ancestors(),
         signals,
@@ -232,7 +242,7 @@ impl TopRun<'_> {
                 waiting.push(preview.descriptor());
                 waiting.len() - 1
             });
-            waiting.extend(self.leaving.as_ref().map(ScreenPreview::descriptor));
+            waiting.extend(self.leaving.iter().map(ScreenPreview::descriptor));
             let typed_into = self.preview.iter().chain(&self.leaving);
             let unwritten = typed_into.filter(|preview| preview.has_unwritten());
             let mut stalled: Vec<BorrowedFd<'_>> =
@@ -315,10 +325,14 @@ impl TopRun<'_> {
         if let Some(reason) = update.asks_because {
             self.state.notices.push(format!("Asks every second: {reason}"));
         }
+        if let Some(reason) = update.untold {
+            self.state.notices.push(format!("Looks every minute: {reason}"));
+        }
         if unread > 0 {
             let things = crate::render::text::format_plural(unread as u64, "source");
             self.state.notices.push(format!("{things} could not be read; `ostler ls` names them"));
         }
+        self.state.is_incomplete = unread > 0;
         let talked =
             self.state.selected_row().is_some_and(|row| update.changed.contains(&row.name));
         self.rebuild_rows(false);
@@ -352,15 +366,31 @@ impl TopRun<'_> {
             }
         }
         self.is_dirty = true;
+        self.look_for_ended();
         self.renew_reason();
         if self.state.selection != before {
             self.load_pane();
         }
     }
 
+    /// Looks for what ended last, once whenever nothing runs any more.
+    fn look_for_ended(&mut self) {
+        let is_quiet = self.state.filter.is_empty() && self.state.list_lines().is_empty();
+        if !is_quiet {
+            self.state.quiet = None;
+        } else if self.state.quiet.is_none() {
+            self.state.quiet = Some(Vec::new());
+            let place = self.place.clone();
+            self.workers.begin(move || place.describe_quiet());
+        }
+    }
+
     fn read_keys(&mut self) -> Result<TopTurn, Error> {
-        let mut buffer = [0; 4096];
+        let mut buffer = [0; KEYS_CHUNK_BYTES];
         let count = match std::io::stdin().lock().read(&mut buffer) {
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {
+                return Ok(TopTurn::Goes);
+            }
             // A terminal that is gone has nothing more to say.
             Ok(0) | Err(_) => return Ok(TopTurn::Ends(ExitCode::SUCCESS)),
             Ok(count) => count,
@@ -410,11 +440,13 @@ impl TopRun<'_> {
             }
             TopAction::StartTyping { terminal } => self.start_typing(&terminal),
             TopAction::EndTyping => {
-                self.leaving = self.preview.take().filter(ScreenPreview::has_unwritten);
+                self.leaving.extend(self.preview.take().filter(ScreenPreview::has_unwritten));
+                // The list may have moved on meanwhile.
+                self.load_pane();
                 self.join_selected();
             }
             TopAction::Deliver { target, text, key } => {
-                self.workers.begin(move || place.deliver(target, text, key));
+                self.begin_delivery(target, text, key);
             }
             TopAction::Search(query) => {
                 self.search.ask(query);
@@ -430,7 +462,7 @@ impl TopRun<'_> {
             TopAction::PlanCleanUp => self.workers.begin(move || place.plan_clean_up()),
             TopAction::PlanFinalize => self.workers.begin(move || place.plan_finalize()),
             TopAction::Consent(consent) => self.carry_out(consent),
-            TopAction::Undo => self.workers.begin(move || place.undo_last()),
+            TopAction::Undo => self.undo_own(),
             TopAction::Pin { target, remove } => {
                 self.workers.begin(move || place.pin(target, remove));
             }
@@ -457,6 +489,31 @@ impl TopRun<'_> {
             _ => self.state.message = Some("Nothing was done.".to_owned()),
         }
         self.load_pane();
+    }
+
+    /// Sends a reply; one whose thread broke off may have arrived.
+    fn begin_delivery(&mut self, target: SessionName, text: String, key: String) {
+        let (place, broken) = (self.place.clone(), (target.clone(), text.clone()));
+        let work = move || place.deliver(target, text, key);
+        self.workers.begin_or(work, move |receipt| {
+            let (target, text) = broken;
+            WorkOutcome::Delivered { target, text, receipt, outcome: ReplyOutcome::InDoubt }
+        });
+    }
+
+    /// Undoes what was cleaned up from here, and nothing of anybody else's.
+    fn undo_own(&mut self) {
+        let place = self.place.clone();
+        match self.cleaned.clone() {
+            Some(receipt) => {
+                self.state.message = Some(format!("Undoing {receipt}…"));
+                self.workers.begin(move || place.undo(receipt));
+            }
+            None => {
+                let sentence = "Nothing was cleaned up from here; `ostler trash ls` tells what else can be undone.";
+                self.state.message = Some(sentence.to_owned());
+            }
+        }
     }
 
     fn take_outcome(&mut self, outcome: WorkOutcome) {
@@ -492,6 +549,13 @@ impl TopRun<'_> {
                 }
             }
             WorkOutcome::Said(sentence) => self.tell(&sentence),
+            WorkOutcome::Quiet(lines) => {
+                self.state.quiet = self.state.quiet.is_some().then_some(lines);
+            }
+            WorkOutcome::CleanedUp { receipt, sentence } => {
+                self.cleaned = receipt;
+                self.tell(&sentence);
+            }
             WorkOutcome::Delivered { target, text, receipt, outcome } => {
                 self.tell(&receipt);
                 self.state.replies.settle(&target, &text, outcome);

@@ -9,7 +9,7 @@ use flows::search::{
     start_search,
 };
 use model::conversation::ConversationRole;
-use model::wire::SearchSession;
+use model::wire::{SearchMatch, SearchSession};
 use sys::spread::OrderedStep;
 
 use super::pane::{PaneText, PaneTone};
@@ -80,6 +80,19 @@ struct FoundPage {
 }
 
 impl TopPlace {
+    /// What a search finds, once it is over.
+    pub(super) fn search_whole(&self, query: &str) -> PaneText {
+        let found = std::cell::RefCell::new(PaneText::default());
+        let keep = |outcome| {
+            if let WorkOutcome::Found { text, .. } = outcome {
+                found.replace(text);
+            }
+            true
+        };
+        self.search(query, &TopSearch::default().ticket(), &keep);
+        found.into_inner()
+    }
+
     /// Searches everything that was said, and tells each session that holds it.
     pub(super) fn search(
         &self,
@@ -124,10 +137,13 @@ fn gather_found(running: RunningSearch, ticket: &SearchTicket, say: &dyn Fn(Pane
                 OrderedStep::Pending => {}
             }
         };
-        if scan.total == 0 {
+        if scan.total == 0 && scan.matched.is_empty() {
             continue;
         }
         page.add_session(&target.session, scan.total);
+        for matched in scan.matched {
+            page.add_match(&target.session, &matched);
+        }
         for hit in scan.hits {
             page.add_hit(&target.session, hit);
         }
@@ -146,12 +162,13 @@ impl FoundPage {
         let project = session.cwd.as_deref().map_or("", model::filter::project_name);
         let age =
             session.last_activity_at.map(|at| duration::short_age(sys::clock::now().since(at)));
+        let hits = if total > 0 { text::format_plural(total, "hit") } else { String::new() };
         let parts = [
             text::cut_right(&harmless(title), 60),
             harmless(&session.agent),
             harmless(project),
             age.unwrap_or_default(),
-            text::format_plural(total, "hit"),
+            hits,
         ];
         let known: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         self.lines.push((PaneTone::Heading, known.join(" · ")));
@@ -172,6 +189,23 @@ impl FoundPage {
         if let (Some(entry), false) = (hit.number, session.only_in_vault) {
             let id = text::one_line(&session.id);
             self.lines.push((PaneTone::Muted, format!("    ostler logs {id} --from {entry}")));
+        }
+    }
+
+    /// What fits of a session beside its conversation.
+    fn add_match(&mut self, session: &SearchSession, matched: &SearchMatch) {
+        self.hits += 1;
+        let bytes = |place: u64| {
+            let mut chars = matched.text.char_indices();
+            let place = usize::try_from(place).unwrap_or(usize::MAX);
+            chars.nth(place).map_or(matched.text.len(), |(at, _)| at)
+        };
+        let found = matched.ranges.first().map_or(0..0, |[from, to]| bytes(*from)..bytes(*to));
+        let field = matched.field.as_str();
+        self.lines.push((PaneTone::Plain, format!("  {field}: {}", shorten(&matched.text, found))));
+        if !session.only_in_vault {
+            let id = text::one_line(&session.id);
+            self.lines.push((PaneTone::Muted, format!("    ostler show {id}")));
         }
     }
 

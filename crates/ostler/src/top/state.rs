@@ -138,6 +138,10 @@ pub(crate) struct TopState {
     pub(crate) keys: TopKeyMap,
     pub(crate) mouse: bool,
     pub(crate) is_loading: bool,
+    /// Whether something could not be read: there may be more of everything.
+    pub(crate) is_incomplete: bool,
+    /// What is shown while nothing runs, once it was looked for.
+    pub(crate) quiet: Option<Vec<String>>,
     /// How the preview is panned, in columns and rows of its screen; none follows the cursor.
     pub(crate) pan: Option<(u16, u16)>,
     /// How many lines of the help are above what is seen of it.
@@ -181,6 +185,8 @@ impl TopState {
             keys: TopKeyMap::default(),
             mouse: true,
             is_loading: true,
+            is_incomplete: false,
+            quiet: None,
             pan: None,
             help_scroll: 0,
             drag: None,

@@ -235,10 +235,15 @@ fn nearest_of_cube(r: u8, g: u8, b: u8) -> u8 {
     16 + 36 * step(r) + 6 * step(g) + step(b)
 }
 
-/// A panic is told on the terminal as it was, not on a screen that goes away.
+/// A panic is told on the terminal as it was, not on a screen that goes away. One of another thread ends nothing
+/// here: whoever waits for that thread tells it, and until then it is not written over what is drawn.
 pub(crate) fn restore_before_panics() {
-    let told = std::panic::take_hook();
+    let (told, drawing) = (std::panic::take_hook(), std::thread::current().id());
     std::panic::set_hook(Box::new(move |panic| {
+        if std::thread::current().id() != drawing && IS_ENTERED.load(Ordering::Relaxed) {
+            tracing::error!("{panic}");
+            return;
+        }
         if IS_ENTERED.swap(false, Ordering::Relaxed) {
             // There is no one to tell that the terminal is gone.
             let _ = io::stdout().write_all(leaving_bytes().as_bytes());

@@ -2,9 +2,11 @@
 //!
 //! What was planned is what is done: a plan is kept as it was shown, and refused if it is another by then.
 
+use std::any::Any;
 use std::collections::HashSet;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use flows::control::deliveries::ControlLedger;
@@ -22,6 +24,7 @@ use model::rules::judge::proven_owners;
 use model::session::SessionName;
 use model::status::Activity;
 use model::wire::{GcResult, ItemFate};
+use sys::dropped::NoteDropped;
 
 use super::pane::{PaneKind, PaneText};
 use super::replies::ReplyOutcome;
@@ -71,6 +74,13 @@ pub(crate) enum WorkOutcome {
         plan: KeptPlan,
     },
     Said(String),
+    /// What is shown while nothing runs.
+    Quiet(Vec<String>),
+    /// What was cleaned up or brought back, and the receipt of what can be undone from here now.
+    CleanedUp {
+        receipt: Option<String>,
+        sentence: String,
+    },
     /// What became of a prompt: its receipt, in words.
     Delivered {
         target: SessionName,
@@ -105,9 +115,19 @@ impl TopWorkers {
 
     /// Begins something that may take a while.
     pub(crate) fn begin(&self, work: impl FnOnce() -> WorkOutcome + Send + 'static) {
-        self.begin_telling(move |tell| {
+        self.begin_or(work, WorkOutcome::Said);
+    }
+
+    /// As [`Self::begin`]; if the work broke off, what is to be said of it becomes another outcome.
+    pub(crate) fn begin_or(
+        &self,
+        work: impl FnOnce() -> WorkOutcome + Send + 'static,
+        broken: impl FnOnce(String) -> WorkOutcome + Send + 'static,
+    ) {
+        let work = move |tell: &dyn Fn(WorkOutcome) -> bool| {
             tell(work());
-        });
+        };
+        self.start(work, broken);
     }
 
     /// Begins something that tells more than once; `false` says that nobody listens any more.
@@ -115,18 +135,31 @@ impl TopWorkers {
         &self,
         work: impl FnOnce(&dyn Fn(WorkOutcome) -> bool) + Send + 'static,
     ) {
+        self.start(work, WorkOutcome::Said);
+    }
+
+    fn start(
+        &self,
+        work: impl FnOnce(&dyn Fn(WorkOutcome) -> bool) + Send + 'static,
+        broken: impl FnOnce(String) -> WorkOutcome + Send + 'static,
+    ) {
         let sender = self.sender.clone();
-        let Ok(ring) = self.ring.try_clone() else { return };
-        std::thread::spawn(move || {
-            work(&|outcome| {
-                let is_heard = sender.send(outcome).is_ok();
-                if is_heard {
-                    // A full pipe has rung already.
-                    let _ = (&ring).write(&[1]);
+        let begun = self.ring.try_clone().and_then(|ring| {
+            let tell = move |outcome| tell_outcome(&sender, &ring, outcome);
+            std::thread::Builder::new().spawn(move || {
+                let done = panic::catch_unwind(AssertUnwindSafe(|| {
+                    sys::pause::break_at("top.work").note_dropped("a point of tests");
+                    work(&tell);
+                }));
+                if let Err(payload) = done {
+                    tell(broken(describe_break(&*payload)));
                 }
-                is_heard
-            });
+            })
         });
+        if let Err(error) = begun {
+            let sentence = format!("It could not be begun: {error}.");
+            tell_outcome(&self.sender, &self.ring, WorkOutcome::Said(sentence));
+        }
     }
 
     /// What is finished.
@@ -135,6 +168,29 @@ impl TopWorkers {
         while matches!((&self.bell).read(&mut rung), Ok(count) if count > 0) {}
         self.receiver.try_iter().collect()
     }
+}
+
+/// Hands over what a thread has to say; `false` if nobody listens any more.
+fn tell_outcome(
+    sender: &Sender<WorkOutcome>,
+    mut ring: &io::PipeWriter,
+    outcome: WorkOutcome,
+) -> bool {
+    let is_heard = sender.send(outcome).is_ok();
+    if is_heard {
+        // A full pipe has rung already.
+        let _ = ring.write(&[1]);
+    }
+    is_heard
+}
+
+/// What is said of work that broke off by a defect of ours.
+fn describe_break(payload: &(dyn Any + Send)) -> String {
+    let what = sys::spread::panic_text(payload);
+    format!(
+        "It broke off, and how far it came is not known ({what}): look before you try again; \
+         `ostler doctor --bundle` makes a bug report."
+    )
 }
 
 /// An error with its remedy, in one sentence.
@@ -334,14 +390,20 @@ impl TopPlace {
             );
         }
         let work = Work::Gc { ask: Box::new(ask), consent };
-        said(self.have_done(&work).and_then(|done| match done {
-            WorkDone::Gc(result) => Ok(format!(
-                "{}, {}, moved to the trash; u brings them back.",
-                text::format_plural(result.count, "thing"),
-                text::format_bytes(result.bytes)
-            )),
-            _ => Err(error::unexpected_answer()),
-        }))
+        match self.have_done(&work) {
+            Ok(WorkDone::Gc(result)) => {
+                let things = text::format_plural(result.count, "thing");
+                let bytes = text::format_bytes(result.bytes);
+                let sentence =
+                    format!("{things}, {bytes}, moved to the trash; u brings them back.");
+                match result.receipt {
+                    Some(receipt) => WorkOutcome::CleanedUp { receipt: Some(receipt), sentence },
+                    None => WorkOutcome::Said("Nothing was there to be moved any more.".to_owned()),
+                }
+            }
+            Ok(_) => said(Err(error::unexpected_answer())),
+            Err(error) => said(Err(error)),
+        }
     }
 
     fn have_done(&self, work: &Work) -> Result<WorkDone, Error> {
@@ -349,13 +411,26 @@ impl TopPlace {
         done.map(|(done, _)| done).map_err(Error::Order)
     }
 
-    /// Brings back what was cleaned up last.
-    pub(crate) fn undo_last(&self) -> WorkOutcome {
-        let work = Work::Undo { receipt: None, beside: false };
-        said(self.have_done(&work).and_then(|done| match done {
-            WorkDone::Undo(_) => Ok("What was cleaned up last is back.".to_owned()),
-            _ => Err(error::unexpected_answer()),
-        }))
+    /// Brings back what was cleaned up under this receipt. What is not brought back can be tried again.
+    pub(crate) fn undo(&self, receipt: String) -> WorkOutcome {
+        let work = Work::Undo { receipt: Some(receipt.clone()), beside: false };
+        let error = match self.have_done(&work) {
+            Ok(WorkDone::Undo(result)) => {
+                let stays = result.items.iter().filter(|item| item.refused.is_some()).count();
+                let sentence = match stays {
+                    0 => format!("What was cleaned up is back (receipt {receipt})."),
+                    stays => format!(
+                        "{stays} of {} things stay in the trash; `ostler undo {receipt}` says why.",
+                        result.items.len()
+                    ),
+                };
+                let receipt = (stays > 0).then_some(receipt);
+                return WorkOutcome::CleanedUp { receipt, sentence };
+            }
+            Ok(_) => error::unexpected_answer(),
+            Err(error) => error,
+        };
+        WorkOutcome::CleanedUp { receipt: Some(receipt), sentence: describe_error(&error) }
     }
 
     /// Pins a session, or takes its pin away.

@@ -376,3 +376,30 @@ fn ls_filter_shows_what_fits_and_marks_what_it_does_not_know() {
     let wrong = ran(ostler(&home).args(["ls", "--filter", "ist:ended"])).exits(2);
     assert!(wrong.stderr.contains("  ist:ended\n  ^^^^^^^^^"), "{}", wrong.stderr);
 }
+
+#[test]
+fn titles_names_and_directories_are_searched_and_told_as_such() {
+    let home = TempHome::new();
+    claude_session(&home, ONE, "/home/u/zebra-shop", "hello");
+    let titled = r#"{"type":"custom-title","customTitle":"Mend the walrus","sessionId":"x"}"#;
+    claude_lines(&home, TWO, &format!("{}{titled}\n", claude_line("user", "\"a question\"")));
+    let found = |query: &str| run(&home, &format!("search --json {query}")).exits(0).result();
+    let by_title = found("walrus");
+    assert_eq!(by_title["hits"], serde_json::json!([]));
+    let session = &by_title["sessions"][0];
+    assert_eq!((&session["id"], &session["hits"]), (&TWO.into(), &0.into()));
+    let matched = serde_json::json!([{
+        "field": "title", "text": "Mend the walrus", "ranges": [[9, 15]]
+    }]);
+    assert_eq!(session["matched"], matched);
+    let by_directory = found("zebra");
+    assert_eq!(by_directory["sessions"][0]["matched"][0]["field"], "cwd");
+    // Where an entry fits, that says more; and whoever asks for a part of a conversation means that.
+    let both = found("a question");
+    assert!(both["sessions"][0].get("matched").is_none() && both["hits"][0]["session"] == TWO);
+    assert_eq!(found("--role user walrus")["sessions"], serde_json::json!([]));
+    assert_eq!(found("-- walrus -mend")["sessions"], serde_json::json!([]));
+    let told = run(&home, "search walrus").exits(0).stdout;
+    assert!(told.contains("title  ostler show ") && told.contains("Mend the [walrus]"), "{told}");
+    assert!(!told.contains("0 hits"), "{told}");
+}

@@ -431,11 +431,16 @@ fn row_82_a_cancelled_call_is_not_answered_and_the_server_goes_on() {
     let (stage, project) = two_projects();
     let terminal = create_in(&stage, &project, &["cat"]);
     let mut client = McpClient::start(&stage, &project, &[]);
-    // More than would be served at once if each kept its place.
-    for id in 1000..1040 {
-        let wait = json!({ "id": terminal, "text": "never", "timeoutMs": 300_000 });
+    // More than are served at once: all begin to wait, and then nobody wants any of them.
+    for id in 1000..1080 {
+        let wait = match id % 16 {
+            0 => json!({ "id": terminal, "agent": "working", "timeoutMs": 300_000 }),
+            _ => json!({ "id": terminal, "text": "never", "timeoutMs": 300_000 }),
+        };
         client.send(&json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call",
             "params": { "name": "wait", "arguments": wait } }));
+    }
+    for id in 1000..1080 {
         client.send(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled",
             "params": { "requestId": id, "reason": "changed my mind" } }));
     }
@@ -517,6 +522,10 @@ fn row_89_a_terminal_of_somebody_else_is_looked_at_and_not_driven() {
     assert!(screen["quotedScreen"].as_str().unwrap().contains('$'), "{screen}");
     let picture = client.call("screenshot", json!({ "id": foreign }));
     assert_eq!(picture["content"][1]["mimeType"], "image/png", "{picture}");
+    // Looking keeps nothing, either.
+    let kept = std::fs::read_dir(stage.directory(foreign).join("artifacts"));
+    let kept: Vec<_> = kept.into_iter().flatten().map(|entry| entry.unwrap().path()).collect();
+    assert!(!kept.iter().any(|path| path.extension().is_some_and(|end| end == "png")), "{kept:?}");
     let before = stage.events(foreign).len();
     for (tool, arguments) in [
         ("run", json!({ "id": foreign, "command": "touch owned" })),
@@ -546,6 +555,11 @@ fn row_89_a_terminal_of_somebody_else_is_looked_at_and_not_driven() {
     let batch =
         client.ok("batch", json!({ "id": "mine", "steps": [{ "run": "true" }, { "type": "x" }] }));
     assert_eq!(batch, json!({ "done": 2, "steps": 2 }));
+    let never = json!({ "wait": { "text": "never", "timeout": 50 } });
+    let steps = json!([{ "sendKeys": ["Ctrl+U"] }, never, { "type": "x" }]);
+    let told = client.refused("batch", json!({ "id": "mine", "steps": steps }));
+    assert!(told.contains("WAIT_TIMEOUT"), "{told}");
+    assert!(told.contains("step 1 (wait) failed, 1 of 3 were done"), "{told}");
     client.ok("destroy_terminal", json!({ "id": "mine" }));
 }
 

@@ -293,6 +293,8 @@ fn row_15_and_16_clean_up_takes_what_it_showed_and_undo_brings_it_back() {
     std::fs::write(&config, "[retention]\nterminals = \"0s\"\n").unwrap();
     let seat = seat(&stage, (120, 40), "");
     shows(&stage, &seat, "? help");
+    keys(&stage, &seat, &["u"]);
+    shows(&stage, &seat, "Nothing was cleaned up from here");
     keys(&stage, &seat, &["c"]);
     shows(&stage, &seat, "y moves them to the trash");
     // Between the plan and the `y` there is more to go: that was not consented to.
@@ -308,9 +310,17 @@ fn row_15_and_16_clean_up_takes_what_it_showed_and_undo_brings_it_back() {
     keys(&stage, &seat, &["y"]);
     shows(&stage, &seat, "moved to the trash");
     assert!(!stage.directory(&old).exists());
+    // What somebody else cleans up meanwhile is theirs to bring back.
+    let others = subject(&stage, "others", &["/bin/true"]);
+    until("its end", || stage.manifest(&others)["status"] == "exited");
+    stage.ok(&["gc", "--yes"]);
+    assert!(!stage.directory(&others).exists());
     keys(&stage, &seat, &["u"]);
-    shows(&stage, &seat, "is back");
+    shows(&stage, &seat, "is back (receipt ");
     assert!(stage.directory(&old).exists() && stage.directory(&newer).exists());
+    assert!(!stage.directory(&others).exists());
+    keys(&stage, &seat, &["u"]);
+    shows(&stage, &seat, "Nothing was cleaned up from here");
 }
 
 #[test]

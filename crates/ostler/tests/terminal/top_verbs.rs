@@ -10,7 +10,7 @@ use super::top::{keys, seat, seat_of, select, shows, subject};
 const SESSION: &str = "5b1e0c52-8a5e-4b8e-9a55-d0a3a0c3c001";
 
 /// An agent that keeps Claude Code's files, on a terminal, and what it took.
-fn start_agent(stage: &Stage, options: &[&str]) -> (String, PathBuf) {
+pub(super) fn start_agent(stage: &Stage, options: &[&str]) -> (String, PathBuf) {
     let record = stage.home.join("record");
     let files = format!("claude={}", stage.home.join(".claude").display());
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/terminal/fake_agent.py");
@@ -26,7 +26,7 @@ fn start_agent(stage: &Stage, options: &[&str]) -> (String, PathBuf) {
     (terminal, record)
 }
 
-fn prompts(record: &Path) -> Vec<String> {
+pub(super) fn prompts(record: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(record).unwrap_or_default();
     let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     lines.filter_map(|line| Some(line["prompt"].as_str()?.to_owned())).collect()
@@ -375,13 +375,15 @@ fn row_28_after_a_stop_there_is_one_refresh() {
     let mut command = stage.command();
     command.args(["ls", "-a", "--json", "--watch"]);
     let mut watching = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
-    let mut lines =
-        std::io::BufRead::lines(std::io::BufReader::new(watching.stdout.take().unwrap()));
-    let mut total = || -> u64 {
-        let line: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
-        line["total"].as_u64().unwrap()
-    };
-    assert_eq!(total(), 0);
+    let lines = std::io::BufRead::lines(std::io::BufReader::new(watching.stdout.take().unwrap()));
+    let (sender, updates) = std::sync::mpsc::channel();
+    let reader = std::thread::spawn(move || {
+        for line in lines.map_while(Result::ok) {
+            let line: Value = serde_json::from_str(&line).unwrap();
+            sender.send(line["total"].as_u64().unwrap()).unwrap();
+        }
+    });
+    assert_eq!(updates.recv().unwrap(), 0);
     kill(watching.id(), "-STOP");
     for number in 0..20 {
         let id = format!("11111111-1111-4111-8111-{number:012}");
@@ -392,11 +394,14 @@ fn row_28_after_a_stop_there_is_one_refresh() {
         stage.home.write(format!(".claude/projects/-a/{id}.jsonl"), format!("{line}\n"));
     }
     kill(watching.id(), "-CONT");
-    // Directories that are not under watch yet are looked at once more.
-    let first = total();
+    let first = updates.recv().unwrap();
     assert!(first == 20, "one refresh has all of it: {first}");
+    // Directories that are not under watch yet are looked at once more, which finds nothing new to tell.
+    let second = updates.recv_timeout(std::time::Duration::from_secs(2));
+    assert!(second.is_err(), "a second update: {second:?}");
     watching.kill().unwrap();
     watching.wait().unwrap();
+    reader.join().unwrap();
 }
 
 #[test]

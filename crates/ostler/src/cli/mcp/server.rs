@@ -5,6 +5,8 @@
 //! The runtime exists in this role only; every tool runs on a thread of its own, because all of them block.
 
 use std::collections::BTreeSet;
+use std::ops::Deref;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -33,8 +35,7 @@ use crate::config::{McpRight, McpServerSettings};
 use crate::error::Error;
 use crate::timeouts::MCP_SEARCH_TIMEOUT;
 
-/// How many tools may run at once: each waits for files, hosts or agents, and goes on waiting for a while
-/// when its call is cancelled.
+/// How many tools may run at once: each waits for files, hosts or agents, and none for a call that was cancelled.
 const MOST_CALLS_AT_ONCE: usize = 64;
 
 /// What clients' models are told before they call anything.
@@ -53,6 +54,28 @@ pub(super) struct McpServerState {
     pub(super) most_depth: u32,
     /// Sessions that are being prompted.
     prompted: Mutex<BTreeSet<String>>,
+}
+
+/// One call: the server's state, and whether anybody still waits for the answer.
+pub(super) struct McpCall<'a> {
+    server: &'a McpServerState,
+    /// Can be read when the call was cancelled.
+    pub(super) cancelled: BorrowedFd<'a>,
+}
+
+impl Deref for McpCall<'_> {
+    type Target = McpServerState;
+
+    fn deref(&self) -> &McpServerState {
+        self.server
+    }
+}
+
+impl McpCall<'_> {
+    pub(super) fn is_cancelled(&self) -> bool {
+        sys::watch::poll_readable(&[self.cancelled], Some(Duration::ZERO))
+            .is_ok_and(|ready| ready[0])
+    }
 }
 
 /// That a session is being prompted; over when this is dropped.
@@ -165,7 +188,13 @@ impl McpServerState {
     }
 
     /// Runs one tool; what goes wrong is an answer that the model can act on.
-    fn call(&self, name: &str, input: Value) -> CallToolResult {
+    fn call(&self, name: &str, input: Value, cancelled: BorrowedFd<'_>) -> CallToolResult {
+        let call = McpCall { server: self, cancelled };
+        if call.is_cancelled() {
+            // It waited for a thread until nobody wanted it any more.
+            let hint = "call it again".to_owned();
+            return refused(&Error::Refused { what: "the call was cancelled".to_owned(), hint });
+        }
         let Some(tool) = tools::granted_tools(&self.rights).find(|tool| tool.name == name) else {
             return refused(&Error::Refused {
                 what: format!("there is no tool `{name}` for this server"),
@@ -173,7 +202,7 @@ impl McpServerState {
                     .to_owned(),
             });
         };
-        let answered = tool.run(self, input).and_then(|answer| {
+        let answered = tool.run(&call, input).and_then(|answer| {
             let text =
                 quote::fence_answer(&answer.structured.to_string()).map_err(Error::Output)?;
             let mut result = CallToolResult::structured(answer.structured);
@@ -226,11 +255,16 @@ impl ServerHandler for McpService {
     ) -> Result<CallToolResponse, ErrorData> {
         let state = Arc::clone(&self.0);
         let input = Value::Object(request.arguments.unwrap_or_default());
-        let called = tokio::task::spawn_blocking(move || state.call(&request.name, input));
-        // What was begun is done; a call that only waits ends with its own time.
+        let failed = |error: std::io::Error| ErrorData::internal_error(error.to_string(), None);
+        // Closed when this ends: whoever still waits for the client's sake then stops waiting.
+        let (cancelled, holds) = std::io::pipe().map_err(failed)?;
+        let work = move || state.call(&request.name, input, cancelled.as_fd());
+        let called = tokio::task::spawn_blocking(work);
+        // What was begun is done; a call that only waits is given up.
         let result = tokio::select! {
             result = called => result,
             () = context.ct.cancelled() => {
+                drop(holds);
                 return Err(ErrorData::internal_error("the call was cancelled", None));
             }
         };

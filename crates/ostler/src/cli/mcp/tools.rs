@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::quote;
-use super::server::McpServerState;
+use super::server::McpCall;
 use crate::cli::registry::root_schema;
 use crate::config::McpRight;
 use crate::error::Error;
@@ -41,7 +41,7 @@ trait McpTool {
     type Input: DeserializeOwned + JsonSchema;
     type Output: Serialize + JsonSchema;
 
-    fn run(state: &McpServerState, input: Self::Input) -> Result<Self::Output, Error>;
+    fn run(state: &McpCall<'_>, input: Self::Input) -> Result<Self::Output, Error>;
 
     /// A picture to send beside the answer.
     fn picture(_output: &Self::Output) -> Option<Vec<u8>> {
@@ -65,7 +65,7 @@ pub(super) struct ToolEntry {
     pub(super) name: &'static str,
     pub(super) right: Option<McpRight>,
     describe: fn() -> Tool,
-    run: fn(&McpServerState, Value) -> Result<ToolAnswer, Error>,
+    run: fn(&McpCall<'_>, Value) -> Result<ToolAnswer, Error>,
 }
 
 const fn entry<T: McpTool>() -> ToolEntry {
@@ -105,12 +105,12 @@ impl ToolEntry {
         (self.describe)()
     }
 
-    pub(super) fn run(&self, state: &McpServerState, input: Value) -> Result<ToolAnswer, Error> {
+    pub(super) fn run(&self, state: &McpCall<'_>, input: Value) -> Result<ToolAnswer, Error> {
         (self.run)(state, input)
     }
 }
 
-fn run_tool<T: McpTool>(state: &McpServerState, input: Value) -> Result<ToolAnswer, Error> {
+fn run_tool<T: McpTool>(state: &McpCall<'_>, input: Value) -> Result<ToolAnswer, Error> {
     let input = serde_json::from_value(input).map_err(|error| {
         Error::usage_error(
             format!("the arguments of `{}` cannot be used: {error}", T::NAME),

@@ -67,6 +67,7 @@ impl BatchArgs {
             &steps,
             self.keep_going,
             &|| sys::signals::received_interruption().is_some(),
+            None,
         );
         if context.json {
             context.print_json(&result)?;

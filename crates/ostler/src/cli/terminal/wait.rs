@@ -314,7 +314,7 @@ fn wait_for_state(
     timeout_ms: Option<u64>,
 ) -> Result<WaitResult, Error> {
     let wait = |agent, scope| {
-        let wait = AgentWait { agent, wanted, timeout_ms };
+        let wait = AgentWait { agent, wanted, timeout_ms, cancelled: None };
         Ok(wait_for_agent(&wait, context.live_source(scope, &[])?)?)
     };
     match find_awaited(context, id)? {

@@ -34,6 +34,10 @@ impl TopRun<'_> {
             // What was found is of no session that is selected.
             return;
         }
+        if let TopMode::Typing { .. } = self.state.mode {
+            // Whoever types goes on there, whatever becomes of the row in the list.
+            return;
+        }
         let Some(observation) = self.observation.clone() else { return };
         let scroll = self.state.pane_text.scroll;
         let row = self.state.selected_row().cloned();
@@ -59,7 +63,7 @@ impl TopRun<'_> {
             }
             PaneKind::Screen | PaneKind::Talk => {
                 let name = row.name.clone();
-                self.workers.begin(move || {
+                self.reader.ask(&self.workers, move || {
                     let text = read_talk(&observation, &name);
                     WorkOutcome::Text { pane: PaneKind::Talk, name, text }
                 });
@@ -70,7 +74,7 @@ impl TopRun<'_> {
             }
             PaneKind::Usage => {
                 let name = row.name.clone();
-                self.workers.begin(move || {
+                self.reader.ask(&self.workers, move || {
                     let text = read_usage(&observation, &name);
                     WorkOutcome::Text { pane: PaneKind::Usage, name, text }
                 });
@@ -85,7 +89,8 @@ impl TopRun<'_> {
 
     /// Joins the terminal of the selected session, if it is a screen that is to be seen.
     pub(super) fn join_selected(&mut self) {
-        if self.state.pane != PaneKind::Screen {
+        let is_typing = matches!(self.state.mode, TopMode::Typing { .. });
+        if self.state.pane != PaneKind::Screen || is_typing {
             return;
         }
         let row = self.state.selected_row();
@@ -133,12 +138,19 @@ impl TopRun<'_> {
             // What is not sent yet goes with this viewer: later it would be half of a text.
             self.state.cut_typing(describe_loss(&label), sys::clock::now());
             self.join_terminal(&terminal, false);
+            // The list may have moved on while it was typed into.
+            self.load_pane();
         }
         self.is_dirty = true;
     }
 
     pub(super) fn start_typing(&mut self, terminal: &str) {
-        self.join_terminal(terminal, true);
+        let is_it = |left: &ScreenPreview| left.terminal == terminal && left.has_keyboard();
+        match self.leaving.iter().position(is_it) {
+            // What was typed there before goes first.
+            Some(place) => self.preview = Some(self.leaving.swap_remove(place)),
+            None => self.join_terminal(terminal, true),
+        }
         if !self.preview.as_ref().is_some_and(ScreenPreview::has_keyboard) {
             let reason = "Somebody else types there; Enter attaches.".to_owned();
             self.state.cut_typing(reason, sys::clock::now());
@@ -146,9 +158,15 @@ impl TopRun<'_> {
         }
     }
 
-    /// Sends on what was typed into a terminal before it was left, and lets go of it then.
+    /// Sends on what was typed into terminals before they were left, and lets go of each then.
     pub(super) fn leave_typed(&mut self) {
-        let Some(leaving) = &mut self.leaving else { return };
+        let mut leaving = std::mem::take(&mut self.leaving);
+        leaving.retain_mut(|one| !self.has_left(one));
+        self.leaving = leaving;
+    }
+
+    /// Whether a terminal has all that was typed into it, or will never have it.
+    fn has_left(&mut self, leaving: &mut ScreenPreview) -> bool {
         leaving.flush_unwritten();
         let is_over = leaving.has_unwritten() && leaving.read_stream() == PreviewState::Over;
         let is_lost = leaving.has_unwritten() && !is_over && !leaving.has_keyboard();
@@ -158,18 +176,16 @@ impl TopRun<'_> {
             self.state.message = Some(describe_loss(&label.unwrap_or_default()));
             self.is_dirty = true;
         }
-        if is_over || is_lost || !leaving.has_unwritten() {
-            self.leaving = None;
-        }
+        is_over || is_lost || !leaving.has_unwritten()
     }
 
     /// The same when the dashboard ends, for as long as somebody would wait.
     pub(super) fn finish_typing(&mut self) {
         let until = Instant::now() + TYPING_TIMEOUT;
-        self.leaving = self.leaving.take().or(self.preview.take());
+        self.leaving.extend(self.preview.take());
         self.leave_typed();
-        while let Some(leaving) = self.leaving.as_ref().filter(|_| Instant::now() < until) {
-            let typed = [leaving.descriptor()];
+        while !self.leaving.is_empty() && Instant::now() < until {
+            let typed: Vec<_> = self.leaving.iter().map(ScreenPreview::descriptor).collect();
             if sys::terminal::wait_for_any(&typed, &typed, Some(until)).is_err() {
                 return;
             }

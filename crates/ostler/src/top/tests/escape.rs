@@ -2,7 +2,7 @@
 
 use model::session::SessionName;
 
-use super::super::input::{TopInput, TopKey, TopKeyCode};
+use super::super::input::{TopInput, TopInputParser, TopKey, TopKeyCode};
 use super::super::list::TopSelection;
 use super::super::pane::PaneText;
 use super::super::state::{TopAction, TopConsent, TopMode, TopState};
@@ -101,4 +101,47 @@ fn escape_behind_which_typing_ends_goes_to_the_program_and_the_rest_does_not() {
     let escape = TopInput::Key(TopKey::plain(TopKeyCode::Escape));
     assert_eq!(done, [TopAction::Type(vec![escape]), TopAction::EndTyping]);
     assert_eq!(state.mode, TopMode::List);
+}
+
+/// Hands over bytes in pieces, as a busy machine reads them; `rests` lets a held Escape time out between two of them.
+fn press_pieces(state: &mut TopState, pieces: &[&[u8]], rests: bool) -> Vec<TopAction> {
+    let mut parser = TopInputParser::default();
+    let mut inputs = Vec::new();
+    for (index, piece) in pieces.iter().enumerate() {
+        inputs.extend(parser.feed(piece));
+        if rests || index + 1 == pieces.len() {
+            inputs.extend(parser.flush_held());
+        }
+    }
+    inputs.into_iter().flat_map(|input| state.apply_input(input, NOW)).collect()
+}
+
+/// Rows 9 and 12 select one session after another by `/name` right behind an Escape. With the `/` lost, `q` of `quiet`
+/// ended the dashboard.
+#[test]
+fn a_filter_right_behind_escape_is_a_filter_wherever_the_bytes_are_cut() {
+    let parser = SessionName::new("claude-code", "parser-rewrite");
+    let sequences: [(&[u8], &str); 5] = [
+        (b"/flood\r", "\x1b/quiet"),
+        (b"/flood", "\r\x1b/quiet"),
+        (b"rgo on\r", "\x1b/agent:claude is:ended"),
+        (b"rgo on", "\x1b/agent:claude is:ended"),
+        (b"?", "\x1b/quiet"),
+    ];
+    for (before, typed) in sequences {
+        let bytes = typed.as_bytes();
+        for first in 0..bytes.len() {
+            for (second, rests) in (first..bytes.len()).flat_map(|n| [(n, false), (n, true)]) {
+                let mut state = state_of(120, 40, some_rows());
+                state.select(TopSelection::Session(parser.clone()), NOW);
+                press(&mut state, before, NOW);
+                let pieces = [&bytes[..first], &bytes[first..second], &bytes[second..]];
+                let done = press_pieces(&mut state, &pieces, rests);
+                let told = format!("{typed:?} cut at {first} and {second}, rests: {rests}");
+                assert!(!done.contains(&TopAction::Quit), "{told}");
+                assert_eq!(state.mode, TopMode::Filter, "{told}");
+                assert_eq!(state.filter.text(), typed.split('/').next_back().unwrap(), "{told}");
+            }
+        }
+    }
 }

@@ -17,7 +17,7 @@ use sys::spread::OrderedStep;
 
 use super::super::quote::QuotedText;
 use super::super::scope::{self, VisibleScope};
-use super::super::server::McpServerState;
+use super::super::server::McpCall;
 use super::McpTool;
 use crate::cli::{logs, ls};
 use crate::error::Error;
@@ -128,7 +128,7 @@ impl McpTool for ListSessions {
     type Input = ListInput;
     type Output = ListOutput;
 
-    fn run(state: &McpServerState, input: ListInput) -> Result<ListOutput, Error> {
+    fn run(state: &McpCall<'_>, input: ListInput) -> Result<ListOutput, Error> {
         let context = state.call_context();
         let words = ls::parse_filter(input.filter.as_deref(), context.now)?;
         let scope = match words.wants_ended() {
@@ -199,7 +199,7 @@ impl McpTool for GetSession {
     type Input = SessionInput;
     type Output = SessionOutput;
 
-    fn run(state: &McpServerState, input: SessionInput) -> Result<SessionOutput, Error> {
+    fn run(state: &McpCall<'_>, input: SessionInput) -> Result<SessionOutput, Error> {
         let observation = state.call_context().observe_now(ObserveScope::All, &[])?;
         let one = state.find_visible(&observation, &input.id)?;
         let calling = scope::calling_session(&observation);
@@ -271,7 +271,7 @@ impl McpTool for ReadTalk {
     type Input = TalkInput;
     type Output = TalkOutput;
 
-    fn run(state: &McpServerState, input: TalkInput) -> Result<TalkOutput, Error> {
+    fn run(state: &McpCall<'_>, input: TalkInput) -> Result<TalkOutput, Error> {
         let observation = state.call_context().observe_now(ObserveScope::All, &[])?;
         let one = state.find_visible(&observation, &input.id)?;
         let limit = input.limit.unwrap_or(MOST_ROWS).clamp(1, MOST_ROWS);
@@ -354,7 +354,7 @@ impl McpTool for SearchTalks {
     type Input = SearchInput;
     type Output = SearchOutput;
 
-    fn run(state: &McpServerState, input: SearchInput) -> Result<SearchOutput, Error> {
+    fn run(state: &McpCall<'_>, input: SearchInput) -> Result<SearchOutput, Error> {
         let context = state.call_context();
         let options = QueryOptions { regex: input.regex, case: false };
         let query = SearchQuery::parse(&input.query, options).map_err(|error| {

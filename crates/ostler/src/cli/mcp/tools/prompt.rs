@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::super::scope;
-use super::super::server::McpServerState;
+use super::super::server::McpCall;
 use super::{McpTool, ToolEffect};
 use crate::config::McpRight;
 use crate::error::Error;
@@ -45,7 +45,7 @@ impl McpTool for PromptSession {
     type Input = PromptCallInput;
     type Output = PromptOutput;
 
-    fn run(state: &McpServerState, input: PromptCallInput) -> Result<PromptOutput, Error> {
+    fn run(state: &McpCall<'_>, input: PromptCallInput) -> Result<PromptOutput, Error> {
         let context = state.call_context();
         let observation = context.observe_now(ObserveScope::All, &[])?;
         let target = state.find_visible(&observation, &input.id)?.session.session_name();

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::super::quote::QuotedText;
-use super::super::server::McpServerState;
+use super::super::server::McpCall;
 use super::McpTool;
 use crate::error::Error;
 
@@ -48,7 +48,7 @@ impl McpTool for ReadScreen {
     type Input = TerminalInput;
     type Output = ReadScreenOutput;
 
-    fn run(state: &McpServerState, input: TerminalInput) -> Result<ReadScreenOutput, Error> {
+    fn run(state: &McpCall<'_>, input: TerminalInput) -> Result<ReadScreenOutput, Error> {
         let terminal = state.find_visible_terminal(&input.id)?;
         let params = SnapshotParams { format: SnapshotFormat::Text, ..SnapshotParams::default() };
         let seen = look::take_snapshot(&terminal, &params)?;
@@ -82,20 +82,16 @@ impl McpTool for TakeScreenshot {
     type Input = TerminalInput;
     type Output = PictureOutput;
 
-    fn run(state: &McpServerState, input: TerminalInput) -> Result<PictureOutput, Error> {
+    fn run(state: &McpCall<'_>, input: TerminalInput) -> Result<PictureOutput, Error> {
         let terminal = state.find_visible_terminal(&input.id)?;
         let context = state.call_context();
         let profile = context.render_profile(None)?;
-        let home = context.terminals_home()?;
         refuse_shown_secrets(&terminal)?;
-        let taken = picture::take_screenshot(&home, &terminal, &profile, ShowCursor::No)?;
-        let png = std::fs::read(&taken.artifact_path).map_err(|error| Error::Read {
-            path: taken.artifact_path,
-            reason: error.to_string(),
-        })?;
+        let drawn = picture::draw_terminal(&terminal, &profile, ShowCursor::No)?;
         // It may have come between the two looks.
         refuse_shown_secrets(&terminal)?;
-        Ok(PictureOutput { pixel_width: taken.pixel_width, pixel_height: taken.pixel_height, png })
+        let (pixel_width, pixel_height) = (drawn.pixel_width, drawn.pixel_height);
+        Ok(PictureOutput { pixel_width, pixel_height, png: drawn.png })
     }
 
     fn picture(output: &PictureOutput) -> Option<Vec<u8>> {
@@ -179,7 +175,7 @@ impl McpTool for WaitFor {
     type Input = WaitInput;
     type Output = WaitOutput;
 
-    fn run(state: &McpServerState, input: WaitInput) -> Result<WaitOutput, Error> {
+    fn run(state: &McpCall<'_>, input: WaitInput) -> Result<WaitOutput, Error> {
         let terminal = state.find_visible_terminal(&input.id)?;
         let timeout_ms = input.timeout_ms.unwrap_or(30_000).clamp(1, MOST_WAIT_MS);
         if let Some(agent) = input.agent {
@@ -191,7 +187,8 @@ impl McpTool for WaitFor {
             };
             let source = state.call_context().live_source(ObserveScope::Active, &[])?;
             let agent = AwaitedAgent::InTerminal(&terminal);
-            let wait = AgentWait { agent, wanted, timeout_ms: Some(timeout_ms) };
+            let cancelled = Some(state.cancelled);
+            let wait = AgentWait { agent, wanted, timeout_ms: Some(timeout_ms), cancelled };
             return Ok(wait_for_agent(&wait, source)?.into());
         }
         let params = RenderParams {
@@ -202,6 +199,6 @@ impl McpTool for WaitFor {
             ..RenderParams::default()
         };
         wait::check_conditions(&params)?;
-        Ok(wait::wait_for_render(&terminal, &params)?.into())
+        Ok(wait::wait_for_render_unless(&terminal, &params, Some(state.cancelled))?.into())
     }
 }

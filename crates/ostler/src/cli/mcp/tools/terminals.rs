@@ -7,6 +7,7 @@ use flows::terminal::agent_command::agent_command;
 use flows::terminal::create::{self, CreateTerminalRequest};
 use flows::terminal::{HostedSession, ask, batch, destroy};
 use model::hosted::wire::RunParams;
+use model::hosted::{FaultCode, HostFault};
 use model::time::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,7 +16,7 @@ use sys::lock::{self, AdvisoryLock};
 
 use super::super::quote::QuotedText;
 use super::super::scope;
-use super::super::server::McpServerState;
+use super::super::server::{McpCall, McpServerState};
 use super::{McpTool, ToolEffect};
 use crate::config::McpRight;
 use crate::env;
@@ -133,7 +134,7 @@ impl McpTool for CreateTerminal {
     type Input = CreateInput;
     type Output = CreateOutput;
 
-    fn run(state: &McpServerState, input: CreateInput) -> Result<CreateOutput, Error> {
+    fn run(state: &McpCall<'_>, input: CreateInput) -> Result<CreateOutput, Error> {
         let context = state.call_context();
         let home = context.terminals_home()?;
         let cwd = match input.cwd {
@@ -218,7 +219,7 @@ impl McpTool for RunCommand {
     type Input = RunInput;
     type Output = RunOutput;
 
-    fn run(state: &McpServerState, input: RunInput) -> Result<RunOutput, Error> {
+    fn run(state: &McpCall<'_>, input: RunInput) -> Result<RunOutput, Error> {
         let terminal = state.find_made_terminal(&input.id)?;
         let params = RunParams {
             command: input.command,
@@ -264,7 +265,7 @@ impl McpTool for TypeText {
     type Input = TypeInput;
     type Output = DrivenOutput;
 
-    fn run(state: &McpServerState, input: TypeInput) -> Result<DrivenOutput, Error> {
+    fn run(state: &McpCall<'_>, input: TypeInput) -> Result<DrivenOutput, Error> {
         let terminal = state.find_made_terminal(&input.id)?;
         Ok(DrivenOutput { seq: ask::type_text(&terminal, input.text)?.seq })
     }
@@ -289,7 +290,7 @@ impl McpTool for SendKeys {
     type Input = KeysInput;
     type Output = DrivenOutput;
 
-    fn run(state: &McpServerState, input: KeysInput) -> Result<DrivenOutput, Error> {
+    fn run(state: &McpCall<'_>, input: KeysInput) -> Result<DrivenOutput, Error> {
         let terminal = state.find_made_terminal(&input.id)?;
         let home = state.call_context().terminals_home()?;
         Ok(DrivenOutput { seq: ask::send_keys(&home, &terminal, input.keys)?.seq })
@@ -324,12 +325,22 @@ impl McpTool for RunBatch {
     type Input = BatchInput;
     type Output = BatchOutput;
 
-    fn run(state: &McpServerState, input: BatchInput) -> Result<BatchOutput, Error> {
+    fn run(state: &McpCall<'_>, input: BatchInput) -> Result<BatchOutput, Error> {
         let terminal = state.find_made_terminal(&input.id)?;
         let home = state.call_context().terminals_home()?;
         let steps = batch::parse_batch(&Value::from(input.steps).to_string(), home.personality)?;
-        let result = batch::run_batch(&home, &terminal, &steps, false, &|| false);
-        Ok(BatchOutput { done: result.completed_count as u64, steps: steps.len() as u64 })
+        let (cancelled, stops) = (Some(state.cancelled), || state.is_cancelled());
+        let result = batch::run_batch(&home, &terminal, &steps, false, &stops, cancelled);
+        let (done, all) = (result.completed_count, steps.len());
+        let failed = result.steps.iter().find_map(|step| Some((step, step.error.as_ref()?)));
+        if let Some((step, error)) = failed {
+            let code = FaultCode::ALL.iter().find(|code| code.as_str() == error.code);
+            let (index, kind, why) = (step.index, step.kind, &error.message);
+            let told = format!("step {index} ({kind}) failed, {done} of {all} were done: {why}");
+            let code = code.copied().unwrap_or(FaultCode::InternalError);
+            return Err(HostFault::new(code, told).into());
+        }
+        Ok(BatchOutput { done: done as u64, steps: all as u64 })
     }
 }
 
@@ -358,7 +369,7 @@ impl McpTool for ResizeTerminal {
     type Input = ResizeInput;
     type Output = ResizeOutput;
 
-    fn run(state: &McpServerState, input: ResizeInput) -> Result<ResizeOutput, Error> {
+    fn run(state: &McpCall<'_>, input: ResizeInput) -> Result<ResizeOutput, Error> {
         let terminal = state.find_made_terminal(&input.id)?;
         let size = ask::resize_terminal(&terminal, i64::from(input.cols), i64::from(input.rows))?;
         Ok(ResizeOutput { cols: size.cols, rows: size.rows })
@@ -389,7 +400,7 @@ impl McpTool for DestroyTerminal {
     type Input = DestroyInput;
     type Output = DestroyOutput;
 
-    fn run(state: &McpServerState, input: DestroyInput) -> Result<DestroyOutput, Error> {
+    fn run(state: &McpCall<'_>, input: DestroyInput) -> Result<DestroyOutput, Error> {
         let terminal = state.find_made_terminal(&input.id)?;
         let result = destroy::destroy_terminal(terminal, false)?;
         Ok(DestroyOutput { id: result.session_id, destroyed: result.destroyed })

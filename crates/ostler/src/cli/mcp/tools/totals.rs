@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::super::quote::QuotedText;
-use super::super::server::McpServerState;
+use super::super::server::McpCall;
 use super::McpTool;
 use super::look::{MOST_ROWS, NoArguments, unread_count};
 use crate::error::Error;
@@ -60,7 +60,7 @@ impl McpTool for SumUsage {
     type Input = UsageInput;
     type Output = UsageOutput;
 
-    fn run(state: &McpServerState, input: UsageInput) -> Result<UsageOutput, Error> {
+    fn run(state: &McpCall<'_>, input: UsageInput) -> Result<UsageOutput, Error> {
         let context = state.call_context();
         let config = context.load_config()?.config;
         let question = UsageQuestion {
@@ -119,7 +119,7 @@ impl McpTool for DiskUse {
     type Input = NoArguments;
     type Output = DiskUseOutput;
 
-    fn run(state: &McpServerState, _input: NoArguments) -> Result<DiskUseOutput, Error> {
+    fn run(state: &McpCall<'_>, _input: NoArguments) -> Result<DiskUseOutput, Error> {
         let observation = state.observe_visible()?;
         let mut rows: Vec<DiskUseRow> = Vec::new();
         for one in &observation.sessions {
@@ -188,7 +188,7 @@ impl McpTool for CleanUpPlan {
     type Input = GcInput;
     type Output = GcOutput;
 
-    fn run(state: &McpServerState, input: GcInput) -> Result<GcOutput, Error> {
+    fn run(state: &McpCall<'_>, input: GcInput) -> Result<GcOutput, Error> {
         let context = state.call_context();
         let machine = context.machine()?;
         let asked = [(input.temps, GcInclude::Temps), (input.worktrees, GcInclude::Worktrees)];
