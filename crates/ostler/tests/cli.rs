@@ -48,7 +48,9 @@ mod cli {
     mod run;
     mod search;
     mod service;
+    mod service_failures;
     mod setup;
+    mod setup_again;
     mod show;
     mod stop;
     mod upgrade;
