@@ -68,7 +68,18 @@ impl BadgeKeeper {
     }
 }
 
+/// Says that nobody watches any more, however the thread ends: otherwise the last counts would be given for ever.
+struct WatchEnd<'a>(&'a Mutex<SharedCounts>);
+
+impl Drop for WatchEnd<'_> {
+    fn drop(&mut self) {
+        let mut shared = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        (shared.counts, shared.is_watched) = (None, false);
+    }
+}
+
 fn keep_counts(source: LiveSource, shared: &Mutex<SharedCounts>) {
+    let _end = WatchEnd(shared);
     let mut live = LiveSessions::new(source);
     loop {
         let change = live.next_change(Some(BADGE_UNASKED_TIMEOUT), None);
@@ -83,8 +94,31 @@ fn keep_counts(source: LiveSource, shared: &Mutex<SharedCounts>) {
             Err(_) => true,
         };
         if is_over {
-            (shared.counts, shared.is_watched) = (None, false);
             return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn d6_counts_are_not_given_after_their_thread_broke() {
+        for breaks_at_its_own in [true, false] {
+            let counts = Some(BadgeResult::default());
+            let shared = SharedCounts { counts, is_watched: true, asked_at: Instant::now() };
+            let shared = Arc::new(Mutex::new(shared));
+            let theirs = Arc::clone(&shared);
+            let thread = std::thread::spawn(move || {
+                let _end = WatchEnd(&theirs);
+                // It breaks while it looks, or while it counts.
+                let _held = (!breaks_at_its_own).then(|| theirs.lock().unwrap());
+                panic!("as a fault in a reader would");
+            });
+            assert!(thread.join().is_err());
+            let shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
+            assert!(shared.counts.is_none() && !shared.is_watched);
         }
     }
 }

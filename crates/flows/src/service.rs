@@ -7,9 +7,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use model::wire::{DaemonResult, FileChange, ServiceResult};
+use sys::dropped::NoteDropped;
 use sys::machine::Machine;
 use sys::service::{
     ServiceManager, ServiceManagerError, ServiceUnit, UnitState, control_group_members,
@@ -151,8 +153,8 @@ pub fn preview_service(request: &ServiceRequest<'_>) -> Result<ServiceResult, Se
     Ok(view)
 }
 
-/// Installs the unit and starts it, now and with every session of the user's. If that fails, the file is
-/// as it was before; a file that goes is given to `remove`.
+/// Installs the unit and starts it, now and with every session of the user's. If it cannot be started, everything
+/// is as it was before: the file, whether it is enabled, the daemon that ran. A file that goes is given to `remove`.
 pub fn install_service(
     request: &ServiceRequest<'_>,
     remove: RemoveSettings<'_>,
@@ -167,14 +169,17 @@ pub fn install_service(
         return Ok(view);
     }
     refuse_to_end_others(&state)?;
-    if running.is_some_and(|running| running != state.pid.unwrap_or_default()) {
-        stop_other_daemon(request)?;
-    }
     if change != FileChange::Unchanged {
         write_unit(&plan)?;
     }
-    if let Err(error) = plan.manager.start_unit(&plan.path).map_err(ServiceError::from) {
-        take_unit_back(&plan, remove);
+    let other = running.filter(|running| *running != state.pid.unwrap_or_default());
+    let stopped = if other.is_some() { stop_other_daemon(request) } else { Ok(()) };
+    let started = stopped.and_then(|()| Ok(plan.manager.start_unit(&plan.path)?));
+    if let Err(error) = started {
+        take_unit_back(&plan, &state, remove);
+        if other.is_some() && matches!(ask_daemon_status(request), Ok(None)) {
+            start_other_daemon(request).note_dropped("start the daemon again that was stopped");
+        }
         return Err(error);
     }
     wait_for_daemon(request)?;
@@ -198,9 +203,8 @@ pub fn uninstall_service(
     }
     let state = manager.query_unit()?;
     refuse_to_end_others(&state)?;
-    if before.is_some() || state.enabled || state.active {
-        manager.stop_unit()?;
-    }
+    // Also without a file: one that was deleted by hand may still run, or leave a link behind.
+    manager.stop_unit()?;
     if let Some(bytes) = &before {
         remove(&path, bytes).map_err(|source| ServiceError::File { path: path.clone(), source })?;
         manager.reload_units()?;
@@ -295,18 +299,35 @@ fn write_unit(plan: &UnitPlan) -> Result<(), ServiceError> {
     sys::atomic::replace_if_unchanged(&plan.path, plan.before.as_deref(), wanted).map_err(fail)
 }
 
-/// Puts the file back as it was. What cannot be put back is named by the next install.
-fn take_unit_back(plan: &UnitPlan, remove: RemoveSettings<'_>) {
-    use sys::dropped::NoteDropped;
-
+/// Puts the unit's file back as it was, and what the manager did with it. What cannot be put back is named by
+/// the next install.
+fn take_unit_back(plan: &UnitPlan, state: &UnitState, remove: RemoveSettings<'_>) {
     let wanted = plan.wanted.as_bytes();
+    plan.manager.withdraw_unit(state).note_dropped("stop and disable a unit");
     let restored = match (&plan.before, plan.file_change()) {
-        (_, FileChange::Unchanged) => return,
+        (_, FileChange::Unchanged) => Ok(()),
         (Some(before), _) => sys::atomic::replace_if_unchanged(&plan.path, Some(wanted), before),
         (None, _) => remove(&plan.path, wanted),
     };
     restored.note_dropped("take a unit back");
-    plan.manager.reload_units().note_dropped("reload units");
+    plan.manager.resume_unit(&plan.path, state).note_dropped("start the unit as it was");
+}
+
+/// Starts a daemon that the manager does not know of, as `ostler daemon start` does.
+fn start_other_daemon(request: &ServiceRequest<'_>) -> io::Result<()> {
+    let mut command = Command::new(request.program);
+    command.args(["daemon", "start"]);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().map(drop)
+}
+
+/// Whether nothing of an installed service is there: no file of the user's, and nothing that is enabled or runs.
+/// A manager that does not say so may have kept something.
+pub fn is_uninstalled(request: &ServiceRequest<'_>) -> bool {
+    let Some(manager) = request.manager else { return false };
+    let is_gone = |path: PathBuf| !path.exists() && !path.is_symlink();
+    unit_path(manager, request).is_ok_and(is_gone)
+        && manager.query_unit().is_ok_and(|state| !state.enabled && !state.active)
 }
 
 /// The variables that decide where agents and ostler keep things, as they are set now.

@@ -49,7 +49,9 @@ mod cli {
     mod run;
     mod search;
     mod service;
+    mod service_failures;
     mod setup;
+    mod setup_again;
     mod show;
     mod stop;
     mod upgrade;

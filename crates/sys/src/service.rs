@@ -6,13 +6,16 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 
 /// The unit's name for systemd.
 pub const SYSTEMD_UNIT: &str = "ostler.service";
 
 /// The agent's label for launchd.
 const LAUNCHD_LABEL: &str = "ostler.daemon";
+
+/// How `launchctl bootout` ends if there is nothing to unload: no such process, no such service.
+const NOT_LOADED: [i32; 2] = [3, 113];
 
 /// Where packages put user units.
 const PACKAGED_UNIT_DIRECTORIES: [&str; 2] =
@@ -140,20 +143,50 @@ impl ServiceManager {
                 // It is refused while an older one is loaded; there may be none.
                 let old = run_quiet(Command::new("launchctl").args(["bootout", &launchd_target()]));
                 drop(old);
-                let domain = launchd_domain();
-                let mut command = Command::new("launchctl");
-                run_quiet(command.arg("bootstrap").arg(domain).arg(path)).map(drop)
+                load_launchd_agent(path)
             }
         }
     }
 
-    /// Stops the unit and starts it no more.
+    /// Takes back what a [`Self::start_unit`] did that failed, as far as it was not so `before`. The
+    /// unit's file is still the one that did not start.
+    pub fn withdraw_unit(self, before: &UnitState) -> Result<(), ServiceManagerError> {
+        match (self, before.enabled, before.active) {
+            (Self::SystemdUser, true, true) => Ok(()),
+            (Self::SystemdUser, true, false) => run_systemctl(&["stop", SYSTEMD_UNIT]),
+            (Self::SystemdUser, false, true) => run_systemctl(&["disable", SYSTEMD_UNIT]),
+            (Self::SystemdUser, false, false) => self.stop_unit(),
+            (Self::Launchd, ..) => self.stop_unit(),
+        }
+    }
+
+    /// Starts what ran `before` a [`Self::start_unit`] that failed. The unit's file is again as it was then.
+    pub fn resume_unit(self, path: &Path, before: &UnitState) -> Result<(), ServiceManagerError> {
+        match self {
+            Self::SystemdUser => {
+                run_systemctl(&["daemon-reload"])?;
+                if before.active { run_systemctl(&["restart", SYSTEMD_UNIT]) } else { Ok(()) }
+            }
+            Self::Launchd if before.enabled => load_launchd_agent(path),
+            Self::Launchd => Ok(()),
+        }
+    }
+
+    /// Stops the unit and starts it no more. One that the manager does not know any more is stopped.
     pub fn stop_unit(self) -> Result<(), ServiceManagerError> {
         match self {
-            Self::SystemdUser => run_systemctl(&["disable", "--now", SYSTEMD_UNIT]),
-            Self::Launchd => {
-                run_quiet(Command::new("launchctl").args(["bootout", &launchd_target()])).map(drop)
+            Self::SystemdUser => {
+                let Err(error) = run_systemctl(&["disable", "--now", SYSTEMD_UNIT]) else {
+                    return Ok(());
+                };
+                // What was deleted by hand cannot be disabled, and is then not stopped either.
+                if self.query_unit()?.active {
+                    run_systemctl(&["stop", SYSTEMD_UNIT])?;
+                }
+                let state = self.query_unit()?;
+                if state.enabled || state.active { Err(error) } else { Ok(()) }
             }
+            Self::Launchd => unload_launchd_agent(Path::new("launchctl")),
         }
     }
 
@@ -239,16 +272,24 @@ fn run_systemctl(arguments: &[&str]) -> Result<(), ServiceManagerError> {
 
 /// Runs a program of the manager's; returns what it printed.
 fn run_quiet(command: &mut Command) -> Result<String, ServiceManagerError> {
+    run_manager(command)?.map_err(|(_, error)| error)
+}
+
+/// As [`run_quiet`]; how a program ended that could be run is told apart from one that could not.
+fn run_manager(
+    command: &mut Command,
+) -> Result<Result<String, (ExitStatus, ServiceManagerError)>, ServiceManagerError> {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     let line = words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
     let failed = |reason: String| ServiceManagerError::Command { command: line.clone(), reason };
     let output = command.stdin(Stdio::null()).output();
     let output = output.map_err(|error: io::Error| failed(error.to_string()))?;
     if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+        return Ok(Ok(String::from_utf8_lossy(&output.stdout).into_owned()));
     }
     let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    Err(failed(if said.is_empty() { output.status.to_string() } else { said }))
+    let reason = if said.is_empty() { output.status.to_string() } else { said };
+    Ok(Err((output.status, failed(reason))))
 }
 
 fn parse_systemd_state(text: &str) -> UnitState {
@@ -275,6 +316,22 @@ fn parse_launchd_state(text: &str) -> UnitState {
         pid: value("pid").and_then(|pid| pid.parse().ok()),
         control_group: None,
         stop_spares_others: true,
+    }
+}
+
+/// Loads an agent from its file, which starts it.
+fn load_launchd_agent(path: &Path) -> Result<(), ServiceManagerError> {
+    let mut command = Command::new("launchctl");
+    run_quiet(command.arg("bootstrap").arg(launchd_domain()).arg(path)).map(drop)
+}
+
+/// Unloads the agent, which ends it, by way of the manager's program. One that is not loaded is no error.
+fn unload_launchd_agent(launchctl: &Path) -> Result<(), ServiceManagerError> {
+    let mut command = Command::new(launchctl);
+    match run_manager(command.args(["bootout", &launchd_target()]))? {
+        Ok(_) => Ok(()),
+        Err((status, _)) if status.code().is_some_and(|code| NOT_LOADED.contains(&code)) => Ok(()),
+        Err((_, error)) => Err(error),
     }
 }
 
@@ -454,6 +511,26 @@ mod tests {
         assert_eq!(unknown, UnitState::default());
         let state = parse_launchd_state("gui/1/x = {\n\tstate = running\n\tpid = 7\n}\n");
         assert!(state.active && state.pid == Some(7));
+    }
+
+    #[test]
+    fn d8_an_agent_that_is_not_loaded_is_unloaded() {
+        use std::os::unix::fs::PermissionsExt;
+
+        let home = tempfile::tempdir().unwrap();
+        let launchctl = home.path().join("launchctl");
+        for (code, unloaded) in [(0, true), (3, true), (113, true), (1, false), (36, false)] {
+            let script = format!(
+                "#!/bin/sh\necho \"$@\" > '{0}.said'\necho no >&2\nexit {code}\n",
+                launchctl.display()
+            );
+            std::fs::write(&launchctl, script).unwrap();
+            std::fs::set_permissions(&launchctl, std::fs::Permissions::from_mode(0o755)).unwrap();
+            assert_eq!(unload_launchd_agent(&launchctl).is_ok(), unloaded, "{code}");
+            let said = std::fs::read_to_string(home.path().join("launchctl.said")).unwrap();
+            assert_eq!(said, format!("bootout {}\n", launchd_target()));
+        }
+        assert!(unload_launchd_agent(&home.path().join("none")).is_err(), "no proof of anything");
     }
 
     #[test]

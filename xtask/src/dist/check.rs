@@ -58,13 +58,7 @@ fn check_release(options: &Options) -> Result<(), String> {
         (files, again.join().unwrap_or_else(|_| Err("the second run ended early".to_owned())))
     });
     let (files, again) = (files?, again?);
-    for (one, other) in files.iter().zip(&again) {
-        let same =
-            fs::read(one).ok() == fs::read(other).ok() && one.file_name() == other.file_name();
-        if !same || files.len() != again.len() {
-            return Err(format!("{} differs from one run to the next", one.display()));
-        }
-    }
+    compare_releases(&files, &again)?;
     println!("{} files, the same twice", files.len());
     if let Some(dynamic) = &options.dynamic {
         let files = make("dynamic", Some(dynamic))?;
@@ -83,6 +77,23 @@ fn check_release(options: &Options) -> Result<(), String> {
         checks.timed("deb", Checks::check_deb)?;
     }
     checks.check_formula()
+}
+
+/// The same files, and the same in them.
+fn compare_releases(files: &[PathBuf], again: &[PathBuf]) -> Result<(), String> {
+    let names = |files: &[PathBuf]| -> Vec<_> {
+        files.iter().map(|file| file.file_name().map(ToOwned::to_owned)).collect()
+    };
+    if names(files) != names(again) {
+        return Err(format!("not the same files from one run to the next: {files:?}, {again:?}"));
+    }
+    let read = |path: &Path| fs::read(path).map_err(|error| format!("{}: {error}", path.display()));
+    for (one, other) in files.iter().zip(again) {
+        if read(one)? != read(other)? {
+            return Err(format!("{} differs from one run to the next", one.display()));
+        }
+    }
+    Ok(())
 }
 
 /// Builds a commit here and elsewhere: the programs are the same to the byte.
@@ -109,6 +120,9 @@ fn build_twice(directory: &Path, debug: bool) -> Result<(), String> {
     println!("both programs, built twice: the same, {:.0} s", begun.elapsed().as_secs_f64());
     Ok(())
 }
+
+/// From a package to the first listing, whatever else the machine does: what the README promises.
+const LISTED_WITHIN: Duration = Duration::from_secs(20);
 
 struct Checks {
     directory: PathBuf,
@@ -140,6 +154,11 @@ impl Checks {
     ) -> Result<(), String> {
         let begun = Instant::now();
         let listed = check(self).map_err(|reason| format!("{name}: {reason}"))?;
+        if listed > LISTED_WITHIN {
+            return Err(format!(
+                "`ostler ls` after {listed:.1?}, and the README says {LISTED_WITHIN:?}"
+            ));
+        }
         let (listed, whole) = (listed.as_secs_f64(), begun.elapsed().as_secs_f64());
         println!("{name}: `ostler ls` after {listed:.1} s; used and taken away after {whole:.1} s");
         Ok(())
@@ -163,11 +182,18 @@ impl Checks {
     fn check_readme(&self) -> Result<(), String> {
         let readme = fs::read_to_string(super::workspace().join("README.md"));
         let readme = readme.map_err(|error| error.to_string())?;
-        for end in [".deb", ".tgz", ".tar.gz"] {
+        let within = format!("within {} seconds", LISTED_WITHIN.as_secs());
+        if !readme.contains(&within) {
+            return Err(format!("the README does not say {within:?}"));
+        }
+        for end in [".deb", ".tgz", ".tar.gz", ".whl"] {
             for file in self.files.iter().filter(|file| file.to_string_lossy().ends_with(end)) {
                 let name = file.file_name().unwrap_or_default().to_string_lossy();
                 // What is published is static.
                 let name = name.replace("-linux-dynamic", "-linux-static");
+                if name.contains("-py3-none-linux_") {
+                    continue;
+                }
                 if !readme.contains(&name) {
                     return Err(format!("the README does not name {name}"));
                 }
@@ -389,4 +415,23 @@ fn expect_nothing(root: &Path, is_managers: impl Fn(&Path) -> bool) -> Result<()
     let left: Vec<String> =
         list_files(root)?.into_iter().filter(|path| !is_managers(Path::new(path))).collect();
     if left.is_empty() { Ok(()) } else { Err(format!("left behind: {left:?}")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn d10_releases_differ_by_a_file_more_and_by_one_that_cannot_be_read() {
+        let room = testkit::home::TempHome::new();
+        let file = |below: &str, text: &str| room.write(below, text);
+        let first = [file("first/a", "1"), file("first/b", "2")];
+        let same = [file("second/a", "1"), file("second/b", "2")];
+        assert_eq!(compare_releases(&first, &same), Ok(()));
+        assert!(compare_releases(&first, &[file("third/a", "1"), file("third/b", "3")]).is_err());
+        assert!(compare_releases(&first[..1], &same).is_err(), "a file more");
+        assert!(compare_releases(&first, &same[..1]).is_err(), "a file less");
+        let gone = [room.join("first/gone")];
+        assert!(compare_releases(&gone, &[room.join("second/gone")]).is_err(), "both are unread");
+    }
 }

@@ -220,13 +220,18 @@ fn place(from: &Path, to: &Path, mode: u32) -> Result<(), String> {
 
 /// Runs a program and returns what it printed.
 fn run_quiet(command: &mut Command) -> Result<String, String> {
+    Ok(String::from_utf8_lossy(&run_for_bytes(command)?).into_owned())
+}
+
+/// The same for what is no text.
+fn run_for_bytes(command: &mut Command) -> Result<Vec<u8>, String> {
     let line = format!("{command:?}");
     let output = command.output().map_err(|error| format!("{line}: {error}"))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         return Err(format!("{line} ended with {}: {said}", output.status));
     }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    Ok(output.stdout)
 }
 
 /// Packs what is in a directory under `name` there: sorted, of root's, of the commit's time.
@@ -237,8 +242,20 @@ fn pack_tar_gz(release: &Release, directory: &Path, name: &str, to: &Path) -> Re
     command.args(["--numeric-owner", "--mode=u+rwX,go+rX,go-w"]);
     command.arg(format!("--mtime=@{}", release.epoch)).arg("--file").arg(&tar);
     run_quiet(command.arg("--directory").arg(directory).arg(name))?;
-    let packed = Command::new("gzip").args(["-9", "--no-name", "--stdout"]).arg(&tar).output();
-    let packed = packed.map_err(|error| format!("gzip: {error}"))?;
+    let mut gzip = Command::new("gzip");
+    let packed = run_for_bytes(gzip.args(["-9", "--no-name", "--stdout"]).arg(&tar))?;
     fs::remove_file(&tar).map_err(|error| error.to_string())?;
-    write(to, &packed.stdout)
+    write(to, &packed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn d10_half_of_a_package_is_none() {
+        let mut packer = Command::new("sh");
+        let packed = run_for_bytes(packer.args(["-c", "printf half; echo full >&2; exit 1"]));
+        assert!(packed.unwrap_err().ends_with("full\n"));
+    }
 }

@@ -1,4 +1,4 @@
-//! The Python wheel: the program as a script of a package without modules, for `pip`, `pipx` and `uvx`.
+//! The Python wheel: the program as a script of a package without modules, for `pip`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

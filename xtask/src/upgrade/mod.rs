@@ -6,6 +6,7 @@ mod fleet;
 mod kept;
 mod network;
 mod old;
+mod prompt;
 mod record;
 mod room;
 mod terminal;
@@ -54,10 +55,12 @@ impl Release {
 /// One check: what runs is of the first release, what asks is of the second. Returns what is worth telling.
 type Check = fn(&Room) -> Result<String, String>;
 
-const CHECKS: [(&str, Check); 10] = [
+const CHECKS: [(&str, Check); 12] = [
     ("daemon", daemon::ask_a_running_daemon),
     ("writers", daemon::write_in_turns),
     ("terminal", terminal::use_a_running_host),
+    ("prompt", prompt::prompt_through_a_running_host),
+    ("attach", prompt::attach_to_a_running_host),
     ("finished terminal", terminal::read_a_finished_terminal),
     ("trash", kept::undo_what_the_other_removed),
     ("vault", kept::read_the_vault),

@@ -171,6 +171,23 @@ impl SettingsPlan {
         Self { original: Original::Drop, ..self }
     }
 
+    /// Gives the file the content that it had before; a copy that was made of that content goes.
+    pub(super) fn put_back(seen: SettingsFile, before: Option<Vec<u8>>, was_copied: bool) -> Self {
+        let is_copy = was_copied && seen.backup.is_some() && seen.backup == before;
+        let original = if is_copy { Original::Drop } else { Original::Leave };
+        Self { seen, after: before, original }
+    }
+
+    /// The content of the file as it was read, and as it will be.
+    pub(super) fn contents(&self) -> (Option<&[u8]>, Option<&[u8]>) {
+        (self.seen.bytes.as_deref(), self.after.as_deref())
+    }
+
+    /// Whether a copy of the file is made that was not there.
+    pub(super) fn makes_copy(&self) -> bool {
+        self.original == Original::Keep && self.seen.bytes.is_some() && self.seen.backup.is_none()
+    }
+
     pub(super) fn text_afterwards(&self) -> &str {
         let text = std::str::from_utf8(self.after.as_deref().unwrap_or_default());
         let text = text.unwrap_or_default();

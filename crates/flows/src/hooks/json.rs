@@ -221,6 +221,13 @@ fn object_container(object: &Object<'_>) -> layout::JsonContainer {
     to_container(object.range, object.properties.iter().map(|property| property.range))
 }
 
+/// The program of the first hook of ostler's.
+pub(super) fn hooked_program(wiring: &Wiring<'_>, text: &str) -> Result<Option<String>, EditError> {
+    let Some(root) = parse_root(text)? else { return Ok(None) };
+    let first = find_own_hooks(wiring, &root)?.into_iter().next();
+    Ok(first.map(|hook| hook.command.program))
+}
+
 /// Every hook of ostler's in the document.
 fn find_own_hooks(wiring: &Wiring<'_>, root: &Object<'_>) -> Result<Vec<FoundHook>, EditError> {
     let mut found = Vec::new();

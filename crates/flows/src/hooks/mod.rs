@@ -8,6 +8,7 @@ mod command;
 mod files;
 mod json;
 mod made;
+mod rewrite;
 mod script;
 mod toml;
 mod trust;
@@ -30,6 +31,9 @@ pub(crate) use files::remove_empty_directories;
 pub use files::{RemoveSettings, trash_settings};
 use files::{SettingsFile, SettingsPlan, backup_at_home, backup_beside, resolve_beneath};
 use made::SettingsDirectories;
+pub(crate) use rewrite::{
+    RestoredFile, SettingsRewrite, hash_content, plan_rewrites, restore_settings,
+};
 
 /// How long an agent may wait for a hook, in seconds. The hook takes milliseconds; this is for a
 /// machine that stands still. Ends are short: agents give all of their hooks little time.
@@ -65,6 +69,11 @@ pub enum HookAction {
 /// Why an agent's hooks are left as they are.
 #[derive(Debug, thiserror::Error)]
 pub enum HooksError {
+    /// A later ostler has set up an agent that this one does not know.
+    #[error(
+        "`{0}` was set up by a later ostler: this one does not know where its hooks are, and they stay"
+    )]
+    UnknownAgent(String),
     /// Nothing is known about hooks of this agent.
     #[error("`{0}` has no hooks that ostler could use")]
     NoHooks(String),
@@ -137,9 +146,9 @@ pub fn hooks_status(agent: &str, request: &HooksRequest<'_>) -> Result<HookAgent
         files.push(file_view(&part.path, FileChange::Unchanged, backup, None));
     }
     let (state, notes) = overall_state(adapter, hooks, &wiring, request)?;
-    let id = adapter.agent_profile().id;
-    let present = is_present(id, request.machine);
-    Ok(HookAgent { agent: id, present, state: Some(state), files, notes, problem: None })
+    let agent = adapter.agent_profile().id.to_owned();
+    let present = is_present(&agent, request.machine);
+    Ok(HookAgent { agent, present, state: Some(state), files, notes, problem: None })
 }
 
 /// Installs or uninstalls the hooks of an agent; a dry run only says what would change. A file that goes
@@ -179,26 +188,39 @@ pub(crate) fn change_hooks_keeping(
             kept: kept_directories,
         };
         for (part, plan) in parts.iter().zip(&mut plans) {
-            let mut attempts = 0;
-            while let Err(error) = plan.apply(&directories, remove) {
-                attempts += 1;
-                if !matches!(error, HooksError::Busy(_)) || attempts == MAX_CHANGE_ATTEMPTS {
-                    plan.drop_new_backup(remove);
-                    return Err(error);
-                }
-                *plan = part.plan_change(&wiring, action)?;
-            }
+            let plan_anew = || part.plan_change(&wiring, action);
+            apply_settings_plan(plan, &plan_anew, &directories, remove)?;
         }
     }
-    let view = |plan: &SettingsPlan| {
-        let backup = plan.backup_afterwards().then(|| plan.seen.backup_path());
-        file_view(&plan.seen.path, plan.file_change(), backup, dry_run.then(|| plan.render_diff()))
-    };
-    let files = plans.iter().map(view).collect();
+    let files = plans.iter().map(|plan| plan_view(plan, dry_run)).collect();
     let (state, notes) = overall_state(adapter, hooks, &wiring, request)?;
-    let id = adapter.agent_profile().id;
-    let present = is_present(id, request.machine);
-    Ok(HookAgent { agent: id, present, state: Some(state), files, notes, problem: None })
+    let agent = adapter.agent_profile().id.to_owned();
+    let present = is_present(&agent, request.machine);
+    Ok(HookAgent { agent, present, state: Some(state), files, notes, problem: None })
+}
+
+/// Carries a plan out; it is made anew as long as another process changes the file meanwhile.
+fn apply_settings_plan(
+    plan: &mut SettingsPlan,
+    plan_anew: &dyn Fn() -> Result<SettingsPlan, HooksError>,
+    directories: &SettingsDirectories<'_>,
+    remove: RemoveSettings<'_>,
+) -> Result<(), HooksError> {
+    let mut attempts = 0;
+    while let Err(error) = plan.apply(directories, remove) {
+        attempts += 1;
+        if !matches!(error, HooksError::Busy(_)) || attempts == MAX_CHANGE_ATTEMPTS {
+            plan.drop_new_backup(remove);
+            return Err(error);
+        }
+        *plan = plan_anew()?;
+    }
+    Ok(())
+}
+
+fn plan_view(plan: &SettingsPlan, dry_run: bool) -> HookFile {
+    let backup = plan.backup_afterwards().then(|| plan.seen.backup_path());
+    file_view(&plan.seen.path, plan.file_change(), backup, dry_run.then(|| plan.render_diff()))
 }
 
 fn file_view(
@@ -318,6 +340,16 @@ impl SettingsPart {
                 Ok(Some(script::script_state(wiring, template, text)))
             }
             (PartKind::Hooks, _) => json::hooks_state(wiring, text).map(Some),
+        }
+    }
+
+    /// The program that ostler's hooks in a text name, if there are any.
+    fn hooked_program(&self, wiring: &Wiring<'_>, text: &str) -> Result<Option<String>, EditError> {
+        match (self.kind, wiring.shape) {
+            (PartKind::Notify { .. }, _) => toml::notify_program(wiring, text),
+            (PartKind::Hooks, HookFileShape::Tables) => toml::hooked_program(wiring, text),
+            (PartKind::Hooks, HookFileShape::Script { .. }) => Ok(script::script_program(text)),
+            (PartKind::Hooks, _) => json::hooked_program(wiring, text),
         }
     }
 

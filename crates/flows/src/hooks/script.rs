@@ -39,7 +39,7 @@ fn script_version(text: &str) -> Option<u32> {
 }
 
 /// The program that the file starts.
-fn script_program(text: &str) -> Option<String> {
+pub(super) fn script_program(text: &str) -> Option<String> {
     let literal = text.lines().find_map(|line| line.strip_prefix("const OSTLER = "))?;
     serde_json::from_str(literal.strip_suffix(';')?).ok()
 }

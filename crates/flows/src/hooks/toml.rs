@@ -131,6 +131,19 @@ fn parse_document(text: &str) -> Result<Document<&str>, EditError> {
     })
 }
 
+/// The program of the first hook of ostler's.
+pub(super) fn hooked_program(wiring: &Wiring<'_>, text: &str) -> Result<Option<String>, EditError> {
+    let document = parse_document(text)?;
+    let first = find_own_hooks(wiring, &document)?.into_iter().next();
+    Ok(first.map(|(_, command)| command.program))
+}
+
+/// The program that is notified, if it is ostler.
+pub(super) fn notify_program(wiring: &Wiring<'_>, text: &str) -> Result<Option<String>, EditError> {
+    let document = parse_document(text)?;
+    Ok(document.get(NOTIFY).and_then(|item| notified_program(wiring, item)))
+}
+
 fn find_own_hooks<'d>(
     wiring: &Wiring<'_>,
     document: &'d Document<&str>,

@@ -2,22 +2,24 @@
 //! here, completions of the shells that are here, the daemon as a service.
 
 mod record;
+mod scripts;
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use model::wire::{FileChange, HookAgent, HookState, ServiceResult, SetupCompletion};
+use sys::dropped::NoteDropped;
 use sys::lock::{AdvisoryLock, LockAttempt};
 use sys::machine::Machine;
 
-use crate::hooks::{self, HookAction, HooksError, HooksRequest, RemoveSettings};
+use crate::hooks::{self, HookAction, HooksError, HooksRequest, RemoveSettings, RestoredFile};
 use crate::service::{self, ServiceError, ServiceRequest};
 use crate::timeouts::SETUP_LOCK_TIMEOUT;
-use record::{RecordedFile, RecordedHooks, RecordedService, SetupRecord, record_path};
-
-/// The most that is read of a completion script.
-const MAX_SCRIPT_BYTES: u64 = 1 << 20;
+use record::{
+    RecordedFile, RecordedHooks, RecordedRewrite, RecordedService, RewrittenFile, SetupRecord,
+    record_path,
+};
+use scripts::{install_script, preview_script, remove_script};
 
 /// What is to be set up.
 #[derive(Debug)]
@@ -49,7 +51,7 @@ pub struct ShellScript {
 /// What came of every part, or would.
 #[derive(Debug)]
 pub struct SetupOutcome {
-    pub hooks: Vec<(&'static str, Result<HookAgent, HooksError>)>,
+    pub hooks: Vec<(String, Result<HookAgent, HooksError>)>,
     pub completions: Vec<SetupCompletion>,
     pub service: Result<ServiceResult, ServiceError>,
 }
@@ -89,13 +91,22 @@ pub fn is_set_up(home: &Path) -> bool {
 
 /// Says what a setup would do, and does nothing.
 pub fn preview_setup(request: &SetupRequest<'_>) -> SetupOutcome {
+    // Without a record, what is there is somebody else's; to carry it out, it must be readable.
+    let record = read_record(request.machine.home()).ok_or_note("read the record of setups");
+    preview_beside(request, &record.unwrap_or_default())
+}
+
+fn preview_beside(request: &SetupRequest<'_>, record: &SetupRecord) -> SetupOutcome {
     let nothing = |_: &Path, _: &[u8]| Ok(());
     let hooks = present_agents(request)
         .map(|agent| {
-            (agent, change_agent_hooks(request, agent, HookAction::Install, true, &nothing, &[]))
+            let action = HookAction::Install;
+            let planned = change_agent_hooks(request, agent, action, true, &nothing, &[]);
+            (agent.to_owned(), planned)
         })
         .collect();
-    let completions = request.completions.iter().map(preview_script).collect();
+    let preview = |script: &ShellScript| preview_script(script, record.script(&script.path));
+    let completions = request.completions.iter().map(preview).collect();
     SetupOutcome { hooks, completions, service: preview_service_part(request) }
 }
 
@@ -107,28 +118,21 @@ pub fn carry_out_setup(
     let home = request.machine.home();
     let _lock = hold_setup_lock(home)?;
     let mut record = read_record(home)?;
-    let preview = preview_setup(request);
-    for (agent, planned) in &preview.hooks {
-        let is_known = record.hooks.iter().any(|one| one.agent == *agent);
-        let Ok(planned) = planned else { continue };
-        // Hooks that were there before, of any version, are not this setup's to take out.
-        if !is_known && planned.state == Some(HookState::NotInstalled) {
-            let paths = planned.files.iter().map(|file| Path::new(&file.path));
-            let kept_directories = paths.filter_map(nearest_directory).collect();
-            record.hooks.push(RecordedHooks { agent: (*agent).to_owned(), kept_directories });
+    let mut preview = preview_beside(request, &record);
+    for (agent, planned) in &mut preview.hooks {
+        // What cannot be written down is not done.
+        if let Ok(view) = planned
+            && let Err(error) = record_hooks(&mut record, request, agent, view)
+        {
+            *planned = Err(error);
         }
     }
     for (script, planned) in request.completions.iter().zip(&preview.completions) {
-        if planned.change == FileChange::Created {
-            record.completions.retain(|one| one.path != script.path);
-            record.completions.push(RecordedFile {
-                shell: script.shell.to_owned(),
-                path: script.path.clone(),
-                content_hash: sys::hash::sha256(script.text.as_bytes()),
-                kept_directory: nearest_directory(&script.path),
-            });
+        if planned.change != FileChange::Unchanged {
+            record_script(&mut record, script);
         }
     }
+    let mut added_service = None;
     if let Ok(planned) = &preview.service
         && record.service.is_none()
         && is_service_change(planned)
@@ -136,30 +140,83 @@ pub fn carry_out_setup(
         && let Some(unit) = planned.unit.as_deref().map(PathBuf::from)
     {
         let kept_directory = nearest_directory(&unit);
-        record.service = Some(RecordedService { unit, kept_directory });
+        added_service = Some(RecordedService { unit, kept_directory });
+        record.service.clone_from(&added_service);
     }
     write_record(&record, home)?;
     sys::pause::pause_at("setup.recorded");
-    let change = |(agent, planned): (&'static str, Result<HookAgent, HooksError>)| {
+    let change = |(agent, planned): (String, Result<HookAgent, HooksError>)| {
         let done = planned.and_then(|_| {
-            change_agent_hooks(request, agent, HookAction::Install, false, remove, &[])
+            change_agent_hooks(request, &agent, HookAction::Install, false, remove, &[])
         });
         (agent, done)
     };
     let hooks = preview.hooks.into_iter().map(change).collect();
     sys::pause::pause_at("setup.hooked");
-    let completions = request.completions.iter().map(install_script).collect();
+    let install = |script: &ShellScript| install_script(script, record.script(&script.path));
+    let completions = request.completions.iter().map(install).collect();
     let service = match preview.service {
         Ok(planned) if is_service_change(&planned) => {
             service::install_service(&request.service, remove)
         }
         planned => planned.map(|planned| ServiceResult { diff: None, ..planned }),
     };
-    if service.is_err() && record.service.is_some() {
+    // What this run added is forgotten only if nothing of it is left.
+    if service.is_err()
+        && let Some(added) = added_service
+        && service::is_uninstalled(&request.service)
+    {
+        remove_made_directories(request, &added.unit, added.kept_directory.as_ref());
         record.service = None;
         write_record(&record, home)?;
     }
     Ok(SetupOutcome { hooks, completions, service })
+}
+
+/// Writes down which hooks of an agent's are going to be this setup's, and what others of ostler's were before they
+/// are put right.
+fn record_hooks(
+    record: &mut SetupRecord,
+    request: &SetupRequest<'_>,
+    agent: &str,
+    planned: &HookAgent,
+) -> Result<(), HooksError> {
+    if record.hooks.iter().any(|one| one.agent == agent) {
+        return Ok(());
+    }
+    let rewrites = hooks::plan_rewrites(agent, &hooks_request(request))?;
+    if !rewrites.is_empty() {
+        record.add_rewrites(agent, rewrites);
+    } else if planned.state == Some(HookState::NotInstalled) {
+        record.rewritten.retain(|one| one.agent != agent);
+        let paths = planned.files.iter().map(|file| Path::new(&file.path));
+        let kept_directories = paths.filter_map(nearest_directory).collect();
+        record.hooks.push(RecordedHooks { agent: agent.to_owned(), kept_directories });
+    }
+    Ok(())
+}
+
+fn record_script(record: &mut SetupRecord, script: &ShellScript) {
+    let content_hash = sys::hash::sha256(script.text.as_bytes());
+    let found = std::fs::symlink_metadata(&script.path).is_ok();
+    // A kill may leave it as an earlier setup has written it.
+    if let Some(known) = record.completions.iter_mut().find(|one| one.path == script.path)
+        && found
+    {
+        if known.content_hash != content_hash {
+            let earlier = std::mem::replace(&mut known.content_hash, content_hash);
+            known.earlier_hashes.push(earlier);
+        }
+        return;
+    }
+    record.completions.retain(|one| one.path != script.path);
+    record.completions.push(RecordedFile {
+        shell: script.shell.to_owned(),
+        path: script.path.clone(),
+        content_hash,
+        earlier_hashes: Vec::new(),
+        kept_directory: nearest_directory(&script.path),
+    });
 }
 
 /// Takes back what setups have done, and nothing else; a dry run only says what that would be.
@@ -177,13 +234,24 @@ pub fn undo_setup(
     let mut hooks = Vec::new();
     let mut left = SetupRecord::default();
     for one in std::mem::take(&mut record.hooks) {
-        let Some(agent) = hooks::supported_agents().find(|id| *id == one.agent) else { continue };
-        let kept = one.kept_directories.as_slice();
-        let done = change_agent_hooks(request, agent, HookAction::Uninstall, dry_run, remove, kept);
-        if done.is_err() {
+        let done = known_agent(&one.agent).and_then(|agent| {
+            let kept = one.kept_directories.as_slice();
+            change_agent_hooks(request, agent, HookAction::Uninstall, dry_run, remove, kept)
+        });
+        let is_left = done.is_err();
+        hooks.push((one.agent.clone(), done));
+        if is_left {
             left.hooks.push(one);
         }
-        hooks.push((agent, done));
+    }
+    for one in std::mem::take(&mut record.rewritten) {
+        let done = known_agent(&one.agent)
+            .and_then(|agent| restore_rewrites(request, agent, &one, dry_run, remove));
+        let is_left = done.is_err();
+        hooks.push((one.agent.clone(), done));
+        if is_left {
+            left.rewritten.push(one);
+        }
     }
     let mut completions = Vec::new();
     for one in std::mem::take(&mut record.completions) {
@@ -204,6 +272,25 @@ pub fn undo_setup(
         write_record(&left, home)?;
     }
     Ok(SetupOutcome { hooks, completions, service })
+}
+
+/// The agent of a record; a later ostler may have set up one that this one does not know.
+fn known_agent(agent: &str) -> Result<&'static str, HooksError> {
+    let known = hooks::supported_agents().find(|id| *id == agent);
+    known.ok_or_else(|| HooksError::UnknownAgent(agent.to_owned()))
+}
+
+/// Puts back what hooks of another ostler's were.
+fn restore_rewrites(
+    request: &SetupRequest<'_>,
+    agent: &str,
+    recorded: &RecordedRewrite,
+    dry_run: bool,
+    remove: RemoveSettings<'_>,
+) -> Result<HookAgent, HooksError> {
+    let files: Vec<RestoredFile<'_>> =
+        recorded.files.iter().map(RewrittenFile::as_restored).collect();
+    hooks::restore_settings(agent, &hooks_request(request), &files, dry_run, remove)
 }
 
 /// Whether setups have done anything that could be taken back.
@@ -249,112 +336,12 @@ fn change_agent_hooks(
     remove: RemoveSettings<'_>,
     kept_directories: &[PathBuf],
 ) -> Result<HookAgent, HooksError> {
-    let request =
-        HooksRequest { machine: request.machine, program: request.service.program, project: None };
+    let request = hooks_request(request);
     hooks::change_hooks_keeping(agent, &request, action, dry_run, remove, kept_directories)
 }
 
-fn preview_script(script: &ShellScript) -> SetupCompletion {
-    let mut view = SetupCompletion {
-        shell: script.shell.to_owned(),
-        path: script.path.to_string_lossy().into_owned(),
-        change: FileChange::Unchanged,
-        diff: None,
-        note: script.note.clone(),
-        problem: None,
-    };
-    if let Some(packaged) = script.packaged.iter().find(|path| path.exists()) {
-        view.path = packaged.to_string_lossy().into_owned();
-        view.note = None;
-        return view;
-    }
-    match read_script(&script.path) {
-        Ok(None) => {
-            let diff = similar::TextDiff::from_lines("", &script.text);
-            view.diff = Some(diff.unified_diff().header("/dev/null", &view.path).to_string());
-            view.change = FileChange::Created;
-        }
-        Ok(Some(text)) if text == script.text.as_bytes() => {}
-        Ok(Some(_)) => {
-            view.note = Some("another file is there, and was left as it is".to_owned());
-        }
-        Err(error) => view.problem = Some(error.to_string()),
-    }
-    view
-}
-
-fn install_script(script: &ShellScript) -> SetupCompletion {
-    let mut view = preview_script(script);
-    view.diff = None;
-    if view.change != FileChange::Created {
-        return view;
-    }
-    let parent = script.path.parent().unwrap_or(Path::new("/"));
-    let made = fs::create_dir_all(parent).and_then(|()| {
-        sys::atomic::replace_if_unchanged(&script.path, None, script.text.as_bytes())
-    });
-    if let Err(error) = made {
-        view.change = FileChange::Unchanged;
-        view.problem = Some(error.to_string());
-    }
-    view
-}
-
-/// Removes a script, unless it was changed since.
-fn remove_script(
-    request: &SetupRequest<'_>,
-    recorded: &RecordedFile,
-    dry_run: bool,
-    remove: RemoveSettings<'_>,
-) -> SetupCompletion {
-    let mut view = SetupCompletion {
-        shell: recorded.shell.clone(),
-        path: recorded.path.to_string_lossy().into_owned(),
-        change: FileChange::Unchanged,
-        diff: None,
-        note: None,
-        problem: None,
-    };
-    let bytes = match read_script(&recorded.path) {
-        Ok(None) => return view,
-        Ok(Some(bytes)) => bytes,
-        Err(error) => {
-            view.problem = Some(error.to_string());
-            return view;
-        }
-    };
-    if sys::hash::sha256(&bytes) != recorded.content_hash {
-        view.note = Some("it was changed since, and was left as it is".to_owned());
-        return view;
-    }
-    view.change = FileChange::Removed;
-    if !dry_run {
-        match remove(&recorded.path, &bytes) {
-            Ok(()) => {
-                let kept = recorded.kept_directory.as_ref();
-                remove_made_directories(request, &recorded.path, kept);
-            }
-            Err(error) => {
-                view.change = FileChange::Unchanged;
-                view.problem = Some(error.to_string());
-            }
-        }
-    }
-    view
-}
-
-fn read_script(path: &Path) -> io::Result<Option<Vec<u8>>> {
-    match fs::metadata(path) {
-        Ok(metadata) if !metadata.is_file() => {
-            Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file"))
-        }
-        Ok(metadata) if metadata.len() > MAX_SCRIPT_BYTES => {
-            Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is too large for a script"))
-        }
-        Ok(_) => fs::read(path).map(Some),
-        Err(error) if error.kind() == io::ErrorKind::NotFound && !path.is_symlink() => Ok(None),
-        Err(error) => Err(error),
-    }
+fn hooks_request<'r>(request: &SetupRequest<'r>) -> HooksRequest<'r> {
+    HooksRequest { machine: request.machine, program: request.service.program, project: None }
 }
 
 /// Removes the directories that were made for a file, as far as nothing is in them.

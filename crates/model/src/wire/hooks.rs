@@ -73,7 +73,7 @@ pub struct HooksResult {
 #[serde(rename_all = "camelCase")]
 pub struct HookAgent {
     /// The adapter id.
-    pub agent: &'static str,
+    pub agent: String,
     /// Whether the agent was ever run here.
     pub present: bool,
     /// How far the hooks are; after a change, how far they are now.

@@ -136,7 +136,10 @@ impl HooksArgs {
             HooksCommand::Status(which) => (which, None, false),
         };
         let here = std::env::current_dir()?;
-        let program = stable_program_path()?;
+        let program = match action {
+            Some(HookAction::Install) => lasting_program_path()?,
+            _ => stable_program_path()?,
+        };
         let machine = context.machine()?;
         let remove = settings_remover(machine);
         let request = HooksRequest {
@@ -229,6 +232,43 @@ pub(crate) fn stable_program_path() -> Result<PathBuf, Error> {
     Ok(found.unwrap_or(real))
 }
 
+/// The same for what others start later, from their settings and units. A program that is kept in a cache would
+/// be gone after it is cleaned, and everything would be silent.
+pub(crate) fn lasting_program_path() -> Result<PathBuf, Error> {
+    let program = stable_program_path()?;
+    let real = program.canonicalize()?;
+    let Some(remedy) = [&program, &real].into_iter().find_map(|path| find_runner_cache(path))
+    else {
+        return Ok(program);
+    };
+    Err(Error::Refused {
+        what: format!("{} is a copy in a cache, which is cleaned some day", program.display()),
+        hint: format!("install it first, say with `{remedy}`, then try again"),
+    })
+}
+
+/// How a program is installed to stay that `uvx`, `npx` and their like, which install nothing, keep in a cache.
+fn find_runner_cache(program: &Path) -> Option<&'static str> {
+    let names: Vec<&str> = program.iter().filter_map(|name| name.to_str()).collect();
+    let has_numbered = |start: &str| {
+        let numbers = names.iter().filter_map(|name| name.strip_prefix(start));
+        numbers.into_iter().any(|number| number.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    if has_numbered("archive-v") || has_numbered("environments-v") {
+        Some("uv tool install ostler")
+    } else if names.contains(&"_npx") {
+        Some("npm install -g ostler")
+    } else if names.contains(&"dlx") || has_numbered("dlx-") {
+        Some("pnpm add -g ostler")
+    } else if has_numbered("bunx-") {
+        Some("bun add -g ostler")
+    } else if names.windows(2).any(|pair| pair == [".cache", "pipx"]) {
+        Some("pipx install ostler")
+    } else {
+        None
+    }
+}
+
 /// Has the reaper take files that ostler alone has written, wherever the writer is.
 pub(crate) fn settings_remover(machine: &Machine) -> impl Fn(&Path, &[u8]) -> io::Result<()> + '_ {
     move |path, before| {
@@ -251,9 +291,8 @@ pub(crate) fn settings_remover(machine: &Machine) -> impl Fn(&Path, &[u8]) -> io
 /// An agent whose hooks were left as they are, and why.
 pub(crate) fn failed_agent(agent: &str, machine: &Machine, error: &Error) -> HookAgent {
     let body = error.to_body();
-    let agent = hooks::supported_agents().find(|id| *id == agent).unwrap_or_default();
     HookAgent {
-        agent,
+        agent: agent.to_owned(),
         present: hooks::is_present(agent, machine),
         state: None,
         files: Vec::new(),
@@ -308,7 +347,7 @@ fn agent_rows(agent: &HookAgent, action: Option<HookAction>) -> Vec<Vec<TableCel
     let row = |first: bool, change: &str, path: &str| {
         let only_first = |text: &str| if first { text.to_owned() } else { String::new() };
         vec![
-            (only_first(agent.agent), (!agent.present).then_some(Colour::Dim)),
+            (only_first(&text::one_line(&agent.agent)), (!agent.present).then_some(Colour::Dim)),
             (only_first(state), colour),
             (change.to_owned(), None),
             (text::one_line(path), Some(Colour::Dim)),
@@ -334,5 +373,36 @@ fn agent_rows(agent: &HookAgent, action: Option<HookAction>) -> Vec<Vec<TableCel
 impl From<HooksError> for Error {
     fn from(error: HooksError) -> Self {
         error::Error::Hooks(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn d7_what_lies_in_the_cache_of_a_runner_is_told() {
+        for (program, remedy) in [
+            ("/h/.cache/uv/archive-v0/x1/bin/ostler", "uv tool install ostler"),
+            ("/h/.cache/uv/environments-v2/x1/bin/ostler", "uv tool install ostler"),
+            ("/h/.npm/_npx/ab/node_modules/@ostler/linux-x64/bin/ostler", "npm install -g ostler"),
+            ("/h/.cache/pnpm/dlx/ab/node_modules/ostler", "pnpm add -g ostler"),
+            ("/h/.cache/pnpm/dlx-7/ostler", "pnpm add -g ostler"),
+            ("/tmp/bunx-1000-ostler@latest/ostler", "bun add -g ostler"),
+            ("/h/.cache/pipx/ab/bin/ostler", "pipx install ostler"),
+        ] {
+            assert_eq!(find_runner_cache(Path::new(program)), Some(remedy), "{program}");
+        }
+        for program in [
+            "/h/.local/share/uv/tools/ostler/bin/ostler",
+            "/h/.local/bin/ostler",
+            "/h/archive-vault/ostler",
+            "/h/archive-v/old/ostler",
+            "/h/dlxx/ostler",
+            "/usr/lib/node_modules/@ostler/linux-x64/bin/ostler",
+            "/h/.local/pipx/venvs/ostler/bin/ostler",
+        ] {
+            assert_eq!(find_runner_cache(Path::new(program)), None, "{program}");
+        }
     }
 }

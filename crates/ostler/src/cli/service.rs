@@ -124,7 +124,12 @@ struct ServiceLogsArgs {
 impl ServiceArgs {
     pub(crate) fn run_service(&self, context: &CliContext) -> Result<ExitCode, Error> {
         let machine = context.machine()?;
-        let program = hooks::stable_program_path()?;
+        let is_install =
+            matches!(&self.action, ServiceCommand::Install(install) if install.print.is_none());
+        let program = match is_install {
+            true => hooks::lasting_program_path()?,
+            false => hooks::stable_program_path()?,
+        };
         let request = setup::service_request(machine, &program);
         let remove = hooks::settings_remover(machine);
         let view = match &self.action {

@@ -85,8 +85,12 @@ const SETUP_COLUMNS: [TableColumn; 4] = [
 impl SetupArgs {
     pub(crate) fn run_setup(&self, context: &CliContext) -> Result<ExitCode, Error> {
         let machine = context.machine()?;
-        let program = hooks::stable_program_path()?;
         let wants = |part: SetupPart| !self.without.contains(&part);
+        let is_started_later = wants(SetupPart::Hooks) || wants(SetupPart::Service);
+        let program = match !self.undo && is_started_later {
+            true => hooks::lasting_program_path()?,
+            false => hooks::stable_program_path()?,
+        };
         let scripts = match wants(SetupPart::Completions) {
             true => shell_scripts(machine)?,
             false => Vec::new(),
@@ -200,7 +204,7 @@ impl SetupArgs {
             agents.push(one.unwrap_or_else(|error| {
                 let error = Error::from(error);
                 note_failure(&error);
-                hooks::failed_agent(agent, request.machine, &error)
+                hooks::failed_agent(&agent, request.machine, &error)
             }));
         }
         let service = outcome.service.unwrap_or_else(|error| {
@@ -402,8 +406,8 @@ fn print_notes(result: &SetupResult) {
     };
     for agent in &result.hooks {
         let notes = agent.notes.iter().filter(|_| !result.undo);
-        notes.for_each(|note| tell(agent.agent, note));
-        agent.problem.iter().for_each(|problem| tell_problem(agent.agent, problem));
+        notes.for_each(|note| tell(&agent.agent, note));
+        agent.problem.iter().for_each(|problem| tell_problem(&agent.agent, problem));
     }
     for one in &result.completions {
         one.note.iter().for_each(|note| tell(&one.shell, note));

@@ -80,6 +80,7 @@ pub(super) fn hooks_code(error: &HooksError) -> &'static str {
         HooksError::Read { .. } => "STORAGE_READ_ERROR",
         HooksError::Write { .. } => "STORAGE_WRITE_ERROR",
         HooksError::Program(_)
+        | HooksError::UnknownAgent(_)
         | HooksError::Wrong { .. }
         | HooksError::LeavesProject { .. }
         | HooksError::Busy(_) => "REFUSED",

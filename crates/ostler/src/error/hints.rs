@@ -99,6 +99,7 @@ pub(super) fn order_remedy(error: &OrderError) -> &'static str {
 pub(super) fn hooks_hint(error: &HooksError) -> String {
     let hint = match error {
         HooksError::NoHooks(_) => "`ostler hooks status` lists the agents that have hooks",
+        HooksError::UnknownAgent(_) => "that ostler's `ostler setup --undo` takes them out",
         HooksError::NoProject(_) => "use `--scope user`",
         HooksError::NoHome(_) => "set `HOME`",
         HooksError::LeavesProject { .. } => {

@@ -33,7 +33,7 @@ set +e
 const MANAGERS: [&str; 2] = ["/usr/lib/systemd/systemd", "/lib/systemd/systemd"];
 
 /// What a script printed, or nothing where there can be no manager.
-fn under_a_manager(home: &TempHome, script: &str) -> Option<String> {
+pub(crate) fn under_a_manager(home: &TempHome, script: &str) -> Option<String> {
     let Some(manager) = MANAGERS.iter().find(|path| Path::new(path).exists()) else {
         skipped("there is no systemd");
         return None;
@@ -57,7 +57,7 @@ fn under_a_manager(home: &TempHome, script: &str) -> Option<String> {
 
 /// The text between two marks.
 #[track_caller]
-fn part<'t>(printed: &'t str, name: &str) -> &'t str {
+pub(crate) fn part<'t>(printed: &'t str, name: &str) -> &'t str {
     let from = format!("== {name}\n");
     let at = printed.find(&from).unwrap_or_else(|| panic!("no {name} in {printed}")) + from.len();
     let rest = &printed[at..];

@@ -12,10 +12,10 @@ use testkit::pause::Pauses;
 use super::run::{Ran, ostler, ran, run, sample_home};
 
 /// What is to be the same afterwards: kind and mode, where a link leads, the bytes.
-type TreePicture = BTreeMap<PathBuf, (u32, Option<PathBuf>, Vec<u8>)>;
+pub(crate) type TreePicture = BTreeMap<PathBuf, (u32, Option<PathBuf>, Vec<u8>)>;
 
 /// Everything below the home but what is ostler's own.
-fn picture(home: &TempHome) -> TreePicture {
+pub(crate) fn picture(home: &TempHome) -> TreePicture {
     fn walk(home: &TempHome, directory: &Path, into: &mut TreePicture) {
         for entry in fs::read_dir(directory).unwrap() {
             let path = entry.unwrap().path();
@@ -45,7 +45,7 @@ fn picture(home: &TempHome) -> TreePicture {
 }
 
 #[track_caller]
-fn assert_same(before: &TreePicture, after: &TreePicture, what: &str) {
+pub(crate) fn assert_same(before: &TreePicture, after: &TreePicture, what: &str) {
     let paths: std::collections::BTreeSet<_> = before.keys().chain(after.keys()).collect();
     let changed: Vec<_> =
         paths.into_iter().filter(|path| before.get(*path) != after.get(*path)).collect();
@@ -53,7 +53,7 @@ fn assert_same(before: &TreePicture, after: &TreePicture, what: &str) {
 }
 
 /// Settings as the lab's agents have them, and shells.
-fn worked_home() -> TempHome {
+pub(crate) fn worked_home() -> TempHome {
     let home = sample_home();
     home.write(
         ".claude/settings.json",
@@ -262,7 +262,7 @@ fn row_17_awkward_settings_come_back_to_the_byte() {
 }
 
 /// Starts `ostler` with a point armed, and waits until it is there.
-fn start_paused(
+pub(crate) fn start_paused(
     home: &TempHome,
     pauses: &Pauses,
     point: &str,
