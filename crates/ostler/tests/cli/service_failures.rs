@@ -67,6 +67,8 @@ fn d3_a_service_that_ran_runs_on_as_it_was_if_the_new_one_does_not_start() {
         echo "== failed"; failing "$OSTLER" service install 2>&1; echo "exit $?"
         echo "== unit"; cmp "$unit" "$HOME/run/unit" && echo same
         echo "== state"; systemctl --user is-enabled ostler.service; systemctl --user is-active ostler.service
+        # The manager calls it active before it listens.
+        n=0; until "$OSTLER" daemon status | grep -q '^running' || [ $((n += 1)) -gt 200 ]; do sleep 0.05; done
         echo "== daemon"; "$OSTLER" daemon status
         systemctl --user disable ostler.service 2> /dev/null
         echo "== disabled"; failing "$OSTLER" service install 2>&1; echo "exit $?"

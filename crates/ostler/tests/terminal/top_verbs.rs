@@ -359,9 +359,9 @@ fn row_23_an_open_dashboard_rests_and_writes_nothing() {
         fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
     };
     let written = || stage.directory(&seat).join("events.jsonl").metadata().unwrap().len();
-    // A minute has one change of an age at most; here a part of one. What is looked at after the start
-    // (its own output is a sign of life, shown 10 s later) is over by then.
-    std::thread::sleep(std::time::Duration::from_secs(13));
+    // A minute has one change of an age at most; here a part of one. What is looked at after the start is over by
+    // then: its own output is a sign of life, shown 10 s later, and that is output once more.
+    std::thread::sleep(std::time::Duration::from_secs(24));
     let before = (spent(), written());
     std::thread::sleep(std::time::Duration::from_secs(8));
     let after = (spent(), written());
