@@ -10,8 +10,8 @@ use model::program::ProcessAppearance;
 use model::time::Time;
 use sys::proc::{FileId, MountView, ProcessRow, ProcessTable};
 
-/// One run of an agent: a process, or a wrapper together with what it re-executes. An agent that another one starts is
-/// a run of its own.
+/// One run of an agent: a process, or a wrapper together with what it re-executes, and the server that it has started
+/// for itself. An agent that another one starts is a run of its own.
 #[derive(Debug)]
 pub(super) struct AgentRun {
     pub(super) adapter: &'static dyn Adapter,
@@ -274,13 +274,19 @@ pub(super) fn find_agents(observer: &Observer, config: &OstlerConfig) -> AgentPr
         };
         let of_wrapper = starts.get(&row.ppid).is_some_and(|wrapper| wrapper.is_same_start(&start));
         starts.insert(row.pid, start);
-        let wrapper = runs.iter_mut().find(|run| {
-            of_wrapper && run.adapter.agent_profile().id == id && run.pids.contains(&row.ppid)
-        });
-        let run = match wrapper {
+        let is_server = adapter.agent_profile().program.is_server(&appearance);
+        let of_parent = runs
+            .iter_mut()
+            .find(|run| run.adapter.agent_profile().id == id && run.pids.contains(&row.ppid));
+        let run = match of_parent.filter(|run| of_wrapper || (is_server && !run.server)) {
             Some(run) => {
                 run.pids.push(row.pid);
                 run.starts.push(row.start);
+                if is_server && !of_wrapper {
+                    // It has no session of its own: it holds what its window shows. Where that works and what
+                    // it was given is still the window's.
+                    continue;
+                }
                 run
             }
             None => {
@@ -300,7 +306,7 @@ pub(super) fn find_agents(observer: &Observer, config: &OstlerConfig) -> AgentPr
                     mounts,
                     uid: row.uid,
                     ours: row.uid == observer.uid,
-                    server: adapter.agent_profile().program.is_server(&appearance),
+                    server: is_server,
                 });
                 let last = runs.len() - 1;
                 &mut runs[last]

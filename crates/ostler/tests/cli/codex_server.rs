@@ -15,13 +15,20 @@ const ONE: &str = "01a1e3c6-0000-7000-8000-000000000001";
 const TWO: &str = "01a1e3c6-0000-7000-8000-000000000002";
 const EMPTY: &str = "01a1e3c6-0000-7000-8000-000000000003";
 
-/// Holds the locks that it is given, says so, and stays.
+/// Holds the locks that it is given, says so, and stays. A window that starts its server has that hold them.
 const FAKE: &str = "
-import fcntl, os, time
-held = [open(path, 'w') for path in os.environ.get('LOCKS', '').split(':') if path]
+import fcntl, os, subprocess, sys, time
+locks = os.environ.get('LOCKS', '')
+if 'OWN_SERVER' in os.environ:
+    del os.environ['OWN_SERVER']
+    words = [sys.executable, sys.argv[0], 'app-server', '--listen', 'unix://']
+    server = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    server.stdout.readline()
+    locks = ''
+held = [open(path, 'w') for path in locks.split(':') if path]
 [fcntl.flock(file, fcntl.LOCK_EX) for file in held]
 print('ready', flush=True)
-time.sleep(1000)
+sys.stdin.read() if 'app-server' in sys.argv else time.sleep(1000)
 ";
 
 /// A process of Codex's; ended with the value.
@@ -29,12 +36,23 @@ struct Codex(Child);
 
 impl Codex {
     fn start(home: &TempHome, repo: &Path, words: &[&str], threads: &[&str]) -> Self {
+        Self::start_with(home, repo, words, threads, |command| command)
+    }
+
+    fn start_with(
+        home: &TempHome,
+        repo: &Path,
+        words: &[&str],
+        threads: &[&str],
+        more: impl FnOnce(&mut Command) -> &mut Command,
+    ) -> Self {
         let locks: Vec<String> = threads
             .iter()
             .map(|thread| home.write(format!(".codex/thread-writer-locks/{thread}.lock"), ""))
             .map(|lock| lock.to_str().unwrap().to_owned())
             .collect();
-        let mut child = Command::new("python3")
+        let mut command = Command::new("python3");
+        command
             .arg(home.write("bin/codex.py", FAKE))
             .args(words)
             .env_clear()
@@ -42,9 +60,9 @@ impl Codex {
             .env("HOME", home.path())
             .env("LOCKS", locks.join(":"))
             .current_dir(repo)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        let mut child = more(&mut command).spawn().unwrap();
         let mut line = String::new();
         std::io::BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         assert_eq!(line, "ready\n");
@@ -57,6 +75,11 @@ impl Codex {
 
     fn window(home: &TempHome, repo: &Path) -> Self {
         Self::start(home, repo, &[], &[])
+    }
+
+    /// A window that has started the server itself.
+    fn first_window(home: &TempHome, repo: &Path, threads: &[&str]) -> Self {
+        Self::start_with(home, repo, &[], threads, |command| command.env("OWN_SERVER", "1"))
     }
 }
 
@@ -97,6 +120,21 @@ fn b9_windows_of_a_server_are_not_said_to_have_no_session() {
     let unattached = run(&home, "ls --json").exits(0).result()["unattached"].take();
     assert_eq!(unattached.as_array().map(Vec::len), Some(1), "{unattached}");
     assert_eq!(unattached[0]["pid"], third.0.id());
+}
+
+/// As after `/new`: what the window had before is held by nobody.
+#[test]
+fn b9_a_window_that_started_the_server_has_open_what_that_holds() {
+    let (home, repo) = lab();
+    thread(&home, &repo, ONE, 60);
+    thread(&home, &repo, TWO, 0);
+    let window = Codex::first_window(&home, &repo, &[TWO]);
+    let listed = run(&home, "ls -a --json").exits(0);
+    assert_eq!(listed.result()["unattached"], Value::Null, "{listed:?}");
+    assert_liveness(&listed.session(TWO), "running", "alive", "running", "proven");
+    let earlier = listed.session(ONE);
+    assert_eq!(earlier["status"], "exited", "{earlier}");
+    drop(window);
 }
 
 #[test]
