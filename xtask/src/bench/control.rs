@@ -80,7 +80,7 @@ impl ControlBench {
     }
 
     fn ask(&self, words: &[&str]) -> Result<Value, String> {
-        let output = self.command(words).arg("--json").stdout(Stdio::piped()).output();
+        let output = self.command(&["--json"]).args(words).stdout(Stdio::piped()).output();
         let output = output.map_err(|error| error.to_string())?;
         let text = String::from_utf8_lossy(&output.stdout);
         let mut answer: Value =
@@ -99,7 +99,7 @@ impl ControlBench {
     }
 
     fn stop_all(&self) {
-        let listed = self.ask(&["ls", "--json"]).unwrap_or_default();
+        let listed = self.ask(&["ls"]).unwrap_or_default();
         for one in listed["sessions"].as_array().into_iter().flatten() {
             if let Some(id) = one["id"].as_str() {
                 drop(self.command(&["stop", id, "--now"]).status());
