@@ -16,7 +16,6 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
-use model::control::delivery::DeliveryTurn;
 use model::conversation::{ConversationEntry, ConversationRole};
 use model::event::HookHappening;
 use model::program::AgentProgram;
@@ -33,7 +32,7 @@ use crate::hooks::{AgentHooks, HookFileShape, HookMeaning, HookWiring};
 use crate::skim::{self, FieldPlace, JsonValue};
 use crate::{
     Adapter, AgentProfile, EnvLookup, LineConversation, Opening, Removable, Survey,
-    TranscriptSource, files,
+    TranscriptSource, TurnEndReader, files,
 };
 
 #[derive(Debug)]
@@ -175,17 +174,8 @@ impl Adapter for ClaudeCode {
         Ok(true)
     }
 
-    fn tells_turn_ends(&self) -> bool {
-        true
-    }
-
-    fn read_turn_end(
-        &self,
-        source: &TranscriptSource,
-        from: u64,
-        prompt_at: Option<Time>,
-    ) -> Result<Option<DeliveryTurn>, ReadError> {
-        turns::read_turn_end(source, from, prompt_at)
+    fn turn_end_reader(&self) -> Option<TurnEndReader> {
+        Some(TurnEndReader { read: turns::read_turn_end, tells_all: true })
     }
 
     fn line_conversation(&self) -> Option<LineConversation> {

@@ -17,13 +17,11 @@ use std::collections::HashSet;
 use std::io::{self, Read};
 use std::path::PathBuf;
 
-use model::control::delivery::DeliveryTurn;
 use model::conversation::ConversationEntry;
 use model::event::HookHappening;
 use model::program::AgentProgram;
 use model::session::FormatCertainty;
 use model::sighting::{TokenUsage, TranscriptDigest, TurnState, shorten_title};
-use model::time::Time;
 use model::usage::MessageUsage;
 
 use self::conversation::{converse_line, is_injected, text_of};
@@ -34,7 +32,7 @@ use crate::skim::{self, JsonValue};
 use crate::usage::UsageGrowth;
 use crate::{
     Adapter, AgentProfile, EnvLookup, ExtraFileKind, LineConversation, Opening, Survey,
-    TranscriptSource, files,
+    TranscriptSource, TurnEndReader, files,
 };
 
 #[derive(Debug)]
@@ -211,17 +209,8 @@ impl Adapter for Codex {
         Some(converse_line)
     }
 
-    fn tells_turn_ends(&self) -> bool {
-        true
-    }
-
-    fn read_turn_end(
-        &self,
-        source: &TranscriptSource,
-        from: u64,
-        prompt_at: Option<Time>,
-    ) -> Result<Option<DeliveryTurn>, ReadError> {
-        turns::read_turn_end(source, from, prompt_at)
+    fn turn_end_reader(&self) -> Option<TurnEndReader> {
+        Some(TurnEndReader { read: turns::read_turn_end, tells_all: true })
     }
 
     fn read_conversation(

@@ -12,7 +12,6 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use model::control::delivery::DeliveryTurn;
 use model::conversation::{ConversationEntry, ConversationRole};
 use model::event::HookHappening;
 use model::identity::Identity;
@@ -31,7 +30,7 @@ use crate::skim::{self, JsonValue};
 use crate::turn_ends::read_turn_end_by_line;
 use crate::{
     Adapter, AgentProfile, EnvLookup, ExtraFileKind, LineConversation, Opening, Survey,
-    TranscriptSource, files,
+    TranscriptSource, TurnEndReader, files,
 };
 
 mod turns;
@@ -170,23 +169,14 @@ impl Adapter for Copilot {
         Ok(digest)
     }
 
-    fn tells_turn_ends(&self) -> bool {
-        true
-    }
-
-    fn read_turn_end(
-        &self,
-        source: &TranscriptSource,
-        from: u64,
-        prompt_at: Option<Time>,
-    ) -> Result<Option<DeliveryTurn>, ReadError> {
-        read_turn_end_by_line(
-            source,
-            from,
-            prompt_at,
-            converse_line,
-            turns::CopilotTurn::default().reader(),
-        )
+    fn turn_end_reader(&self) -> Option<TurnEndReader> {
+        Some(TurnEndReader {
+            read: |source, from, prompt_at| {
+                let end_of_line = turns::CopilotTurn::default().reader();
+                read_turn_end_by_line(source, from, prompt_at, converse_line, end_of_line)
+            },
+            tells_all: true,
+        })
     }
 
     fn line_conversation(&self) -> Option<LineConversation> {

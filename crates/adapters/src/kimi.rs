@@ -16,7 +16,6 @@ use model::event::HookHappening;
 use model::program::AgentProgram;
 use model::session::FormatCertainty;
 use model::sighting::{TokenUsage, TranscriptDigest, TurnState, shorten_title};
-use model::time::Time;
 
 use crate::blocks::text_of;
 use crate::control::{AgentControl, HeadlessControl, PromptInput};
@@ -26,7 +25,7 @@ use crate::skim::{self, JsonValue};
 use crate::turn_ends::{end_by_status, read_turn_end_by_line};
 use crate::{
     Adapter, AgentProfile, EnvLookup, ExtraFileKind, LineConversation, Opening, Survey,
-    TranscriptSource, files,
+    TranscriptSource, TurnEndReader, files,
 };
 
 #[derive(Debug)]
@@ -154,17 +153,13 @@ impl Adapter for Kimi {
         Ok(digest)
     }
 
-    fn tells_turn_ends(&self) -> bool {
-        true
-    }
-
-    fn read_turn_end(
-        &self,
-        source: &TranscriptSource,
-        from: u64,
-        prompt_at: Option<Time>,
-    ) -> Result<Option<DeliveryTurn>, ReadError> {
-        read_turn_end_by_line(source, from, prompt_at, converse_line, end_of_turn)
+    fn turn_end_reader(&self) -> Option<TurnEndReader> {
+        Some(TurnEndReader {
+            read: |source, from, prompt_at| {
+                read_turn_end_by_line(source, from, prompt_at, converse_line, end_of_turn)
+            },
+            tells_all: true,
+        })
     }
 
     fn line_conversation(&self) -> Option<LineConversation> {

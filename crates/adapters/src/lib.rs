@@ -163,21 +163,9 @@ pub trait Adapter: Sync + std::fmt::Debug {
         None
     }
 
-    /// How the turn ended whose prompt was recorded after position `from`, and at `prompt_at` if that is known: a prompt
-    /// that was queued is recorded after the end of the turn before it. `None` while it goes on; an agent whose record
-    /// says no more than that a turn is closed has nothing to add to its digest.
-    fn read_turn_end(
-        &self,
-        _source: &TranscriptSource,
-        _from: u64,
-        _prompt_at: Option<Time>,
-    ) -> Result<Option<DeliveryTurn>, ReadError> {
-        Ok(None)
-    }
-
-    /// Whether [`Self::read_turn_end`] tells the end of every turn.
-    fn tells_turn_ends(&self) -> bool {
-        false
+    /// How its record tells that a turn ended; nothing of an agent whose record says no more than that a turn is closed.
+    fn turn_end_reader(&self) -> Option<TurnEndReader> {
+        None
     }
 
     /// Tells the conversation from position `from` on (0 is the beginning) and returns where to go
@@ -193,6 +181,19 @@ pub trait Adapter: Sync + std::fmt::Debug {
             None => Err(ReadError::unknown_format("how its conversation is read is not known")),
         }
     }
+}
+
+/// Tells how the turn ended whose prompt was recorded after a position, and at a time if that is known: a prompt that was
+/// queued is recorded after the end of the turn before it. `None` while it goes on.
+pub type ReadTurnEnd =
+    fn(&TranscriptSource, u64, Option<Time>) -> Result<Option<DeliveryTurn>, ReadError>;
+
+/// How an agent's record tells that turns ended.
+#[derive(Clone, Copy, Debug)]
+pub struct TurnEndReader {
+    pub read: ReadTurnEnd,
+    /// Whether every turn's end is told; otherwise a turn may be closed without a word.
+    pub tells_all: bool,
 }
 
 /// Tells the entries of one line of a transcript.

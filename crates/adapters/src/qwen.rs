@@ -27,7 +27,7 @@ use crate::turn_ends::read_turn_end_by_line;
 use crate::usage::UsageGrowth;
 use crate::{
     Adapter, AgentProfile, EnvLookup, ExtraFileKind, LineConversation, Opening, Survey,
-    TranscriptSource, files,
+    TranscriptSource, TurnEndReader, files,
 };
 
 mod registrations;
@@ -161,13 +161,13 @@ impl Adapter for Qwen {
         Ok(true)
     }
 
-    fn read_turn_end(
-        &self,
-        source: &TranscriptSource,
-        from: u64,
-        prompt_at: Option<Time>,
-    ) -> Result<Option<DeliveryTurn>, ReadError> {
-        read_turn_end_by_line(source, from, prompt_at, converse_line, end_of_turn)
+    fn turn_end_reader(&self) -> Option<TurnEndReader> {
+        Some(TurnEndReader {
+            read: |source, from, prompt_at| {
+                read_turn_end_by_line(source, from, prompt_at, converse_line, end_of_turn)
+            },
+            tells_all: false,
+        })
     }
 
     fn line_conversation(&self) -> Option<LineConversation> {

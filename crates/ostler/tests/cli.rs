@@ -22,7 +22,9 @@ mod cli {
     mod finalize;
     mod foreign_tree;
     mod fuses;
+    mod gc_second_look;
     mod help;
+    mod hidden_processes;
     mod homes;
     mod hook;
     mod hooks;

@@ -4,6 +4,7 @@ use model::control::delivery::TurnEnd;
 use model::control::fuses::ResumeAtReset;
 use model::session::SessionName;
 use model::time::Time;
+use sys::dropped::NoteDropped;
 
 use super::ready_agent::find_named;
 use super::who::look_at_holders;
@@ -29,7 +30,8 @@ pub fn find_limited_turn(one: &Observed) -> Option<LimitedTurn> {
             last_prompt = entry.at;
         }
     });
-    let turn = adapter.read_turn_end(source, 0, last_prompt).ok()??;
+    let reader = adapter.turn_end_reader()?;
+    let turn = (reader.read)(source, 0, last_prompt).ok_or_note("the end of a turn")??;
     let limited = turn.end == TurnEnd::Limited;
     limited.then_some(LimitedTurn { resets_at: turn.resets_at, noted_end: noted_end.ok()? })
 }

@@ -492,18 +492,22 @@ pub(super) fn read_turn(
 ) -> Option<DeliveryTurn> {
     let adapter = adapters::by_id(&delivery.agent)?;
     let prompt_at = delivery.proof.as_ref().and_then(|proof| proof.at);
-    let told = adapter
-        .read_turn_end(source, delivery.noted_end, prompt_at)
-        .ok_or_note("the end of a turn")?;
+    let reader = adapter.turn_end_reader();
+    let told = match reader {
+        Some(reader) => {
+            (reader.read)(source, delivery.noted_end, prompt_at).ok_or_note("the end of a turn")?
+        }
+        None => None,
+    };
     if told.as_ref().is_some_and(|turn| may_try_again(adapter, turn, now)) {
         return None;
     }
     told.or_else(|| {
+        if reader.is_some_and(|reader| reader.tells_all) {
+            return None;
+        }
         // One that tells no more than that its last turn is closed.
-        let digest = adapter
-            .read_digest(source)
-            .ok_or_note("the end of a turn")
-            .filter(|_| !adapter.tells_turn_ends())?;
+        let digest = adapter.read_digest(source).ok_or_note("the end of a turn")?;
         let ended_at = digest.last_activity_at;
         (digest.turn == TurnState::Closed).then_some(DeliveryTurn {
             end: TurnEnd::Over,

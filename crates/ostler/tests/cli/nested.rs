@@ -7,8 +7,9 @@ use std::process::{Command, Stdio};
 use testkit::home::TempHome;
 
 use super::collect::{age, items};
+use super::gc_second_look::gc_while;
 use super::live::{FakeAgent, assert_liveness, lab, listed, register, start_ticks, wait_until};
-use super::openers::{DAY, gc, gc_while, gemini, refusal};
+use super::openers::{DAY, gc, gemini, refusal};
 use super::run::claude_session;
 
 const ONE: &str = "11111111-1111-4111-8111-111111111111";
