@@ -172,7 +172,7 @@ fn plan_gc_in(ask: &GcRequest, machine: &Machine) -> GcPlan {
         own::plan_launches(ask, machine, &mut planning);
         own::plan_spills(ask, machine, &mut planning);
         own::plan_vault_copies(ask, machine, &mut planning);
-        own::plan_sockets(machine.home(), ask, &mut planning);
+        own::plan_sockets(machine.home(), now, ask, &mut planning);
         own::plan_temporaries(ask, machine, &mut planning);
     }
     if ask.includes(GcInclude::Temps) {

@@ -217,8 +217,9 @@ pub(super) fn plan_vault_copies(ask: &GcRequest, machine: &Machine, planning: &m
     }
 }
 
-/// Sockets without a listener.
-pub(super) fn plan_sockets(home: &Path, ask: &GcRequest, planning: &mut GcPlan) {
+/// Sockets without a listener. Other homes of the user have theirs in the same directory: of one that was made a moment
+/// ago its process may be about to listen.
+pub(super) fn plan_sockets(home: &Path, now: Time, ask: &GcRequest, planning: &mut GcPlan) {
     let fallback = crate::writer::fallback_directory(home);
     let below = files_in(&ask.runtime).filter(|(path, _)| path.is_dir());
     let places = [ask.runtime.clone(), fallback].into_iter().chain(below.map(|(path, _)| path));
@@ -232,7 +233,9 @@ pub(super) fn plan_sockets(home: &Path, ask: &GcRequest, planning: &mut GcPlan) 
                     PlannedRemoval::new(RemovableKind::Socket, &path, OSTLER_OWNER, why)
                 {
                     planned.item.evidence = vec!["connecting was refused".to_owned()];
-                    planning.add_item(ask, planned, GcCheck::Socket, Vec::new());
+                    if planned.age(now) >= guard::QUIET_BEFORE_COLLECTION {
+                        planning.add_item(ask, planned, GcCheck::Socket, Vec::new());
+                    }
                 }
             }
         }

@@ -511,12 +511,17 @@ fn a_dead_socket_of_ours_goes_and_a_live_one_stays() {
     for place in [home.join("run"), home.join("run/ostler"), directory.clone()] {
         std::fs::set_permissions(place, PermissionsExt::from_mode(0o700)).unwrap();
     }
-    let (dead, live) = (directory.join("dead"), directory.join("live"));
+    let [dead, live, fresh] = ["dead", "live", "fresh"].map(|name| directory.join(name));
     drop(std::os::unix::net::UnixListener::bind(&dead).unwrap());
+    drop(std::os::unix::net::UnixListener::bind(&fresh).unwrap());
     let _listener = std::os::unix::net::UnixListener::bind(&live).unwrap();
+    // Another home's daemon is in the same directory, and may have bound its socket without listening yet.
+    for old in [&dead, &live] {
+        assert!(Command::new("touch").args(["-d", "-1 hour"]).arg(old).status().unwrap().success());
+    }
     let result = run(&home, "gc --yes --json").exits(0).result();
     assert_eq!(items(&result, "discarded"), [dead.to_str().unwrap()], "{result}");
-    assert!(!dead.exists() && live.exists());
+    assert!(!dead.exists() && live.exists() && fresh.exists());
     run(&home, "trash verify").exits(0);
 }
 
